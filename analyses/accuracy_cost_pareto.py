@@ -208,7 +208,7 @@ def _reading(front: Front, *, several: bool) -> str:
     best = [*table.loc[table["verdict"] == FRONT, "method"]]
     beaten, undecided = (int((table["verdict"] == kind).sum()) for kind in (DOMINATED, OPEN))
     where = f"{front.title}: " if several else ""
-    only = "Only controls are" if all(method.is_control for method in best) else "On the front"
+    only = "Only baselines are" if all(method.is_control for method in best) else "On the front"
     names = wording.listed(best, 5)
     told = f"{only} on the front: {names}" if only.startswith("Only") else f"{only}, by the means: {names}"
     measured = "clearly dominated" if front.unit == STEP else "dominated, by times that other work may have disturbed"

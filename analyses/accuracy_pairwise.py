@@ -55,8 +55,8 @@ WORDS = {
 TOLD = (*GAINS, *LOSSES, Verdict.EQUAL)
 """Verdicts worth a figure; without any, the sentence is enough."""
 P_HOLM = (
-    "chance of a difference this large if there were none, corrected within its family (Holm): the named comparisons, "
-    "the gains over uniform routing, and so on, as in the other tables; what is in none of them, for all pairs"
+    "chance of a difference this large if there were none, corrected within its family (Holm): the pre-specified "
+    "comparisons, the gains over uniform routing, and so on, as in other tables; what is in none of them, for all pairs"
 )
 EFFECT = (
     "Hedges' g: the mean difference in standard deviations of the differences between seeds, corrected for few seeds, "

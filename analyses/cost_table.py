@@ -53,7 +53,7 @@ def _main(runs: Runs) -> Main | None:
 
 def _columns(table: DataFrame) -> tuple[Column, ...]:
     columns = (
-        Column("Method", "method", lambda row: row["method"].marked, "routing method; controls have no iterations",
+        Column("Method", "method", lambda row: row["method"].marked, "routing method; baselines have no iterations",
                numeric=False),
         Column("What", "part", lambda row: part_in_words(row["part"]), "what was measured", numeric=False),
         Column("Back end", "backend", "", "which code does the sweeps", numeric=False),

@@ -39,7 +39,7 @@ def failures(runs: Runs) -> Analysis | None:
             Column("Seed", "seed"),
             Column("Status", "status", numeric=False),
             Column("Reason", "reason", lambda row: str(row["reason"] or MEANING.get(row["status"], "")), numeric=False),
-            Column("Cell", "cell", "", "its record is records/CELL.json", numeric=False),
+            Column("Run", "cell", "", "its record is records/RUN.json", numeric=False),
         ),
         notes=tuple(
             f"{status}: {MEANING[status]}." for status in sorted(set(table["status"]) & set(MEANING)) if missing

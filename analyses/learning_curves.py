@@ -39,7 +39,7 @@ def learning_curves(runs: Runs) -> Analysis | None:
             f"Still rising: by more than {RISING:g} points in the last epoch, mean over seeds.",
             "Held-out images are part of the training data and were not trained on.",
             "In an epoch all methods see as many images and take as many steps; seconds depend on machine and load.",
-            "Drawn: methods of the named comparisons, one iteration dashed. Grey: the others among them.",
+            "Drawn: methods of the pre-specified comparisons, one iteration dashed. Grey: the others among them.",
             "Bar at the end: 95 % interval over seeds.",
         ),
         alternative="Held-out accuracy against seconds of training, a panel for each method.",

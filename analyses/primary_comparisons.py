@@ -47,7 +47,7 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
     for verdict, answer in (("verdict", "answer"), ("both_verdict", "both_answer")):
         table[answer] = table[verdict].map(ANSWERS)
     return Analysis(
-        title="Named comparisons",
+        title="Pre-specified comparisons",
         reading=_reading(table, margin),
         table=table,
         figure=figures.figure_of(_draw, table, runs, margin, height=figures.height_of_rows(_lines(table))),
@@ -91,8 +91,8 @@ def _notes_on_t(runs: Runs, table: DataFrame) -> Iterator[str]:
     counts = f"{most} times as many trials as" if runs.trials is None else f"{most * runs.trials} trials, and"
     each = "" if runs.trials is None else f" {runs.trials}"
     yield (
-        f"A limit: with the choice of T, a method is the best of up to {counts} an entry without T, such as a control, "
-        f"has{each}. The best of more trials is higher by chance alone."
+        f"A limit: with the choice of T, a method is the best of up to {counts} a "
+        f"configuration without T, such as a baseline, has{each}. The best of more trials is higher by chance alone."
     )
     images = fold_images(runs)
     yield f"How close that choice was: {wording.listed([_choice(one, images) for one in chosen], CLOSE)}."
@@ -129,7 +129,7 @@ def _decided(table: DataFrame, answer: str) -> int:
 def _reading(table: DataFrame, margin: float) -> str:
     counts = table["answer"].value_counts()
     decided = _decided(table, "answer")
-    named = f"{decided} of {wording.plural(len(table), 'named comparison')} {'is' if decided == 1 else 'are'} decided"
+    named = f"{decided} of {wording.plural(len(table), 'pre-specified comparison')} {'is' if decided == 1 else 'are'} decided"
     told = f"{named} at a margin of {margin:g} points"
     kinds = [f"{counts[answer]} {answer}" for answer in dict.fromkeys(ANSWERS.values()) if answer in counts]
     return f"{told}: {wording.listed(kinds, len(kinds))}."

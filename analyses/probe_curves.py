@@ -39,7 +39,7 @@ def probe_curves(runs: Runs) -> Analysis | None:
         ),
         notes=(
             "Linear classifier on all features of a network; bars are 95 % t intervals over seeds, paired for gains.",
-            f"{TRAINED[trained]}. Grey: the other methods. Dashed: controls and one iteration.",
+            f"{TRAINED[trained]}. Grey: the other methods. Dashed: baselines and one iteration.",
         ),
         alternative="Lines of accuracy over the largest angle, a panel per method.",
         saved=" ".join(SAVED.get(column, column) for column in [*table, "gain_low", "gain_high"]),

@@ -39,7 +39,7 @@ FEATURES = {  # in the order of the table
 METRIC = "linear-probe accuracy"
 AS_THEY_ARE = "maximal_0"
 LEFT_OPEN = {
-    "generative-capsules": "Priors, optimiser and training time of generative capsules are not given there.",
+    "generative-capsules": "Priors, optimizer and training time of generative capsules are not given there.",
     "vae": "The VAE is not described there, so that ours may be another.",
 }
 """Details that a paper does not give of its models."""
@@ -198,7 +198,7 @@ def _columns(views: dict[str, str]) -> tuple[Column, ...]:
 
 
 def _name(row: Row) -> str:
-    marks = {"control": row["method"].is_control, "labels unseen": row["unsupervised"]}
+    marks = {"baseline": row["method"].is_control, "labels unseen": row["unsupervised"]}
     told = [] if row["published"] else [mark for mark, holds in marks.items() if holds]
     name = f"{row['method'].title}, published" if row["published"] else row["method"].together
     return f"{name} ({', '.join(told)})" if told else name
@@ -268,7 +268,7 @@ def _others(main: DataFrame, best: Row, view: str) -> list[str]:
     if not blind:
         others = [row for row in others if row[view].mean > best[view].mean]
     told = [f"uniform routing tells {row[view]:.1} %" for row in uniform[:1]]
-    told += [f"the control {row['method']} tells {row[view]:.1} %" for row in others[:1]]
+    told += [f"the baseline {row['method']} tells {row[view]:.1} %" for row in others[:1]]
     if not blind:
         unseen = [row for row in rest if row["unsupervised"]][:1]
         told += [f"{row['method']}, which saw no labels, tells {row[view]:.1} %" for row in unseen]

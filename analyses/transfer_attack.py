@@ -56,7 +56,7 @@ def transfer_attack(runs: Runs) -> Analysis | None:
         notes=(
             (
                 "Black-box images are made by FGSM and momentum on the CNN of another seed, for the difference of "
-                "logits; an image is broken if either breaks it. The control cnn is thus a second CNN."
+                "logits; an image is broken if either breaks it. The baseline cnn is thus a second CNN."
             ),
             (
                 "Mean over seeds with its 95 % t interval. Differences to the second CNN are tested over seeds on "

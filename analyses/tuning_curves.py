@@ -19,8 +19,8 @@ Line = tuple[Method, NDArray[np.float64], list[NDArray[np.float64]], str]
 REPEATED = 2_000
 """Seeds of first runs of trials are smaller; those of repeats begin here."""
 LOST = (
-    "An entry that lost trials stands behind those that lost fewer, whatever its best: those that failed may be its "
-    "bad ones, so that its mean says too much good of it."
+    "A configuration that lost trials stands behind those that lost fewer, whatever its best: those that failed may be "
+    "its bad ones, so that its mean says too much good of it."
 )
 _AGAIN = (
     Column("Again, %", "again", ".2", "the best trial run again with other seeds: the best of many is partly luck"),
@@ -48,7 +48,7 @@ def tuning_curves(runs: Runs) -> Analysis | None:
         table=table.drop(columns=["curve", "studies", "is_other"]),
         figure=figures.figure_of(_draw, drawn, height=4.2),
         columns=(
-            Column("Entry", "method", numeric=False),
+            Column("Configuration", "method", numeric=False),
             Column("Best, %", "best", ".2"),
             *_AGAIN[: int(table["again"].notna().any())],
             Column("of 4, %", "of_four", ".2", "expected best of four trials"),
@@ -64,7 +64,7 @@ def tuning_curves(runs: Runs) -> Analysis | None:
             "A trial that diverged scores chance; one that failed is in no curve. Repeats are in none.",
             *([LOST] if table["lost"].any() else []),
         ),
-        alternative="Expected best score against the number of trials, one line per entry.",
+        alternative="Expected best score against the number of trials, one line per configuration.",
         main=Main("best", "Best tuning score", "%", higher_is_better=True, table=_main(table)),
         saved="name label iterations role best again of_four mean spread between diverged trials lost",
     )
@@ -126,12 +126,12 @@ def _reading(table: DataFrame) -> str:
     rows = table.to_dict("records")
     trials = min(row["trials"] for row in rows)
     if max(row["trials"] for row in rows) < 2:
-        return f"{_best(rows)}, of one trial of each entry."
+        return f"{_best(rows)}, of one trial of each configuration."
     found = stable_from(np.stack([row["curve"][:trials] for row in rows]))
     often = (
-        f"From {found} of {trials} trials on, the order of all {len(rows)} entries stays the same"
+        f"From {found} of {trials} trials on, the order of all {len(rows)} configurations stays the same"
         if found < trials
-        else f"The order of {len(rows)} entries changed up to the last of {trials} trials: more may change it again"
+        else f"The order of {len(rows)} configurations changed up to the last of {trials} trials: more may change it"
     )
     widest = max(rows, key=lambda row: np.nan_to_num(row["spread"]))
     return (
@@ -143,7 +143,7 @@ def _reading(table: DataFrame) -> str:
 
 def _best(rows: Sequence[Row]) -> str:
     lost = sum(row["lost"] > rows[0]["lost"] for row in rows)
-    of = f" of the {len(rows) - lost} of {len(rows)} entries that lost fewest trials" if lost else ""
+    of = f" of the {len(rows) - lost} of {len(rows)} configurations that lost fewest trials" if lost else ""
     return f"{rows[0]['method']} has the best trial{of}, {rows[0]['best']:.2f} %"
 
 
@@ -155,7 +155,7 @@ def _repeated(table: DataFrame) -> str:
     lost = float((known["best"] - known["again"]).mean())
     return (
         f" Run again with other seeds, best trials score {abs(lost):.1f} points {'less' if lost >= 0 else 'more'} on "
-        f"average, and {int(known['is_other'].sum())} of {len(known)} entries take "
+        f"average, and {int(known['is_other'].sum())} of {len(known)} configurations take "
         "another trial."
     )
 

@@ -155,7 +155,7 @@ def told_when_full(folder: Path) -> Iterator[None]:
         way = "make room" if error.errno in FULL else "let it be written"
         full = StoreFull(
             f"results folder: {str(folder)!r} takes no more ({error.strerror}); "
-            f"finished cells are kept: {way}, then run the same command again"
+            f"finished runs are kept: {way}, then run the same command again"
         )
         if error.errno in FORBIDDEN:
             full.reason = str(error.strerror)

@@ -135,7 +135,9 @@ def _entries_of_suites(suite: str) -> set[str]:
             ValueError, RecursionError, OSError, AttributeError, TypeError
         ):  # `load_suite` says it
             content = from_toml(file.read_bytes())
-            found |= {str(one.get("name")) for kind in ("methods", "controls") for one in content.get(kind, ())}
+            found |= {
+                str(one.get("name")) for kind in ("methods", "baselines", "controls") for one in content.get(kind, ())
+            }
     return found
 
 

@@ -23,6 +23,10 @@ class Terminated(KeyboardInterrupt):
     """The system, or another program, asked this process to end."""
 
 
+FORMER = {"--cell": "--run", "--gpus-per-cell": "--gpus-per-run"}
+"""Options by their former names."""
+
+
 class Commands(click.Group):
     """The files of `routebench/commands`; a mistyped name is answered with the nearest one."""
 
@@ -44,17 +48,26 @@ class Commands(click.Group):
         known = self.list_commands(ctx)
         if args and not args[0].startswith("-") and args[0] not in known:
             raise click.UsageError(f"no such command {args[0]!r}{nearest(args[0], known)}", ctx)
-        return super().resolve_command(ctx, args)
+        return super().resolve_command(ctx, [_as_now(word) for word in args])
+
+
+def _as_now(word: str) -> str:
+    """A word of the command line, with an option's name of today in place of its former one, which is told."""
+    option, equals, value = word.partition("=")
+    if option not in FORMER:
+        return word
+    click.echo(f"warning: {option} is {FORMER[option]} now; the old name is taken until the next release", err=True)
+    return f"{FORMER[option]}{equals}{value}"
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="routebench")
 def cli() -> None:
-    """Compare capsule-network routing methods on the same networks, data and splits, beside controls.
+    """Compare capsule-network routing methods on the same networks, data and splits, beside baselines.
 
     Start with `routebench suite accuracy`.
 
-    Exit codes: 0 done; 1 the gate found a regression, or the check a fault; 2 the call was wrong; 3 some cells have
+    Exit codes: 0 done; 1 the gate found a regression, or the check a fault; 2 the call was wrong; 3 some runs have
     no result, the others are kept; 4 nothing was measured; 70 routebench itself failed, please report it; 130
     interrupted, 143 terminated: the same command goes on.
     """
@@ -86,7 +99,7 @@ def main() -> NoReturn:
     except (click.Abort, KeyboardInterrupt) as error:
         terminated = isinstance(error, Terminated) or isinstance(error.__cause__, Terminated)
         told = "terminated" if terminated else "interrupted"
-        click.echo(f"{told}; finished cells are kept: run the same command again to go on", err=True)
+        click.echo(f"{told}; finished runs are kept: run the same command again to go on", err=True)
         sys.exit(TERMINATED if terminated else INTERRUPTED)
     except Exception:  # noqa: BLE001  # else Python ends with 1, which says that something got worse
         traceback.print_exc()

@@ -106,8 +106,8 @@ class SuiteRun:
 
     def _remarks(self) -> list[str]:
         counts = self.counts
-        failed = f"{counts.failed} of {counts.cells} cells have no result; the same call tries them again"
-        left = f"the budget left {counts.left} of {counts.cells} cells; the same call goes on with them"
+        failed = f"{counts.failed} of {counts.cells} runs have no result; the same call tries them again"
+        left = f"the budget left {counts.left} of {counts.cells} runs; the same call goes on with them"
         return [*([failed] if counts.failed else []), *([left] if counts.left else []), *self.warnings]
 
 

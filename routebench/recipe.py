@@ -113,3 +113,5 @@ class Recipe:
 
 LEGAL = legal_values(Recipe)
 """The legal values of each setting, as the recipe's annotations declare them."""
+STORED_AS = {"optimizer": "optimiser"}
+"""Settings that files name otherwise than results do."""

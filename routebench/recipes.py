@@ -12,7 +12,7 @@ from typing import Any
 
 from routebench.errors import UserError, nearest, one_line, unknown
 from routebench.plain import from_toml
-from routebench.recipe import LEGAL, Recipe
+from routebench.recipe import LEGAL, STORED_AS, Recipe
 from routebench.registry import beside
 
 NAME = "recipe"
@@ -55,7 +55,7 @@ def _read(files: tuple[Path, ...]) -> Mapping[str, NamedRecipe]:
                 raise UserError(f"recipe {name!r} of {file} is there already; choose another name")
             if not isinstance(table, dict) or not isinstance(table.get("source"), str):
                 raise UserError(f"recipe {name!r} of {file}: expected a table with a text 'source', got {table!r:.80}")
-            if strange := [key for key in table if key not in {*LEGAL, "source", NAME}]:
+            if strange := [key for key in table if key not in {*LEGAL, *STORED_AS, "source", NAME}]:
                 raise UserError(f"recipe {name!r} of {file}: unknown key {strange[0]!r}{nearest(strange[0], LEGAL)}")
             tables[name] = table
     for name in tables:
@@ -74,7 +74,10 @@ def _settings(name: str, tables: Mapping[str, Mapping[str, Any]], above: tuple[s
         raise unknown("recipe", name, tables)
     if name in above:
         raise UserError(f"recipe {name!r}: expected one that does not take its own settings; name another")
-    own = {key: tuple(value) if isinstance(value, list) else value for key, value in tables[name].items()}
+    own = {
+        STORED_AS.get(key, key): tuple(value) if isinstance(value, list) else value
+        for key, value in tables[name].items()
+    }
     under = own.pop(NAME, None)
     del own["source"]
     return own if under is None else {**_settings(str(under), tables, (*above, name)), **own}

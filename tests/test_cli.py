@@ -32,7 +32,7 @@ def test_dry_run_lists_cells_and_writes_nothing(call, tmp_path):
     assert code == 0
     lines = out.splitlines()
     assert sum("to do" in line and "T=3" in line for line in lines) == 3
-    assert lines[-1].startswith("10 cells: 0 cached, 0 failed, 10 to do; ")
+    assert lines[-1].startswith("10 runs: 0 cached, 0 failed, 10 to do; ")
     assert list(tmp_path.iterdir()) == []
 
 

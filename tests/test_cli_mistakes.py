@@ -55,7 +55,7 @@ MISTYPED = [
     (("suite", "absent.toml"), "absent.toml"),
     (("suite", "accuracy", "--plugin", "absent.py"), "absent.py"),
     (("suite", "accuracy", "--address", "here:1"), "--executor ray"),
-    (("suite", "accuracy", "--gpus-per-cell", "0.2"), "--executor ray"),
+    (("suite", "accuracy", "--gpus-per-run", "0.2"), "--executor ray"),
     (("suite", "accuracy", "--memory-limit", "1MB"), "at least 500MB"),
     (("suite", "accuracy", "--memory-limit", f"{'9' * 400}MB"), "expected a size"),
     (

@@ -47,7 +47,7 @@ def test_run_suite_shows_table_answer_and_report(run_notebook, tmp_path, capsys)
     assert all(
         text in page
         for text in (
-            "<td>Uniform routing = ★ Dynamic, T = 1 (control)</td>",
+            "<td>Uniform routing = ★ Dynamic, T = 1 (baseline)</td>",
             "★ Dynamic, T = 3",
             '<a href="results/report.html">',
         )

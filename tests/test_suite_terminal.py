@@ -46,7 +46,7 @@ def test_every_running_cell_has_a_line_until_it_has_finished(tmp_path):
         listener.advanced({one.key: Stage(0.5, "epoch 2 of 4, loss 0.3")})
         assert [task.fields["told"] for task in display.bar.tasks[1:]] == ["epoch 2 of 4, loss 0.3", "starting"]
         listener.finished(one, make_record(one, "failed", "it was tired", Measurement([]), {"seconds": 3.0}))
-        assert [task.description.strip() for task in display.bar.tasks] == ["all cells", str(two)]
+        assert [task.description.strip() for task in display.bar.tasks] == ["all runs", str(two)]
     assert f"[1/6] {one}: failed after 3 s: it was tired" in console.export_text()
 
 
@@ -95,7 +95,7 @@ def test_a_gain_is_coloured_only_where_it_is_significant():
             ["mine", "+2.0", "0.010"],
             ["theirs", "−2.0", "<0.001"],
             ["other", "+9.0", "0.300"],
-            ["cnn (control)", "–", "–"],
+            ["cnn (baseline)", "–", "–"],
         ],
         columns=["Method", "Gain", "p (Holm)"],
     )

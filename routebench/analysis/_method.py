@@ -137,7 +137,7 @@ class Method:
     @property
     def marked(self) -> str:
         """The same, and `(control)` after a control."""
-        return f"{self.together} (control)" if self.is_control else self.together
+        return f"{self.together} (baseline)" if self.is_control else self.together
 
     def __str__(self) -> str:
         return self.text

@@ -218,7 +218,7 @@ def notes_on(runs: Runs, found: Comparison) -> list[str]:
     if statistics.CONSTANT in means | gains:
         notes.append("An interval of width zero comes from seeds that gave the same value; it is no certainty.")
     if found.baseline is None:
-        notes.append("No gain over uniform routing can be given: the control `uniform` has no finished run.")
+        notes.append("No gain over uniform routing can be given: the baseline `uniform` has no finished run.")
     return [*notes, *assumed(found.table["gain"]), *untested(runs, found.table["gain"])]
 
 

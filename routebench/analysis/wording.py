@@ -126,7 +126,7 @@ def in_lines(name: str, width: int = 30) -> str:
 
 def marked(row: Mapping[Any, Any], key: str = "name") -> str:
     """A row's name, with `(control)` behind that of a control."""
-    return f"{row[key]} (control)" if row["role"] == CONTROL else str(row[key])
+    return f"{row[key]} (baseline)" if row["role"] == CONTROL else str(row[key])
 
 
 def interval_in_words(kind: str) -> str:

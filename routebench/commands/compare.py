@@ -15,8 +15,8 @@ EPILOG = """A difference is a regression if it is in the bad direction, signific
 \b
 Exit codes with --gate (without it, always 0):
   0  no regression
-  1  a regression, or HEAD could not measure a cell or a number that BASE has
-  3  HEAD lacks cells that BASE has, they cannot be compared, or a file of either folder is damaged
+  1  a regression, or HEAD could not measure a run or a number that BASE has
+  3  HEAD lacks runs that BASE has, they cannot be compared, or a file of either folder is damaged
   4  undecided: nothing could be judged, the data are too noisy, or one seed cannot decide
 
 Times are judged only if BASE and HEAD were measured in turn: `python -m routebench alternate`."""

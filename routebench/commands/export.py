@@ -26,7 +26,7 @@ from routebench.errors import UserError, shown
 )
 @click.option("--suite", metavar="NAME", help="Only this suite.")
 @click.option("--preset", metavar="NAME", help="Only this preset.")
-@click.option("--metric", metavar="NAME", help="Only rows of this metric, and cells without a result; csv and parquet.")
+@click.option("--metric", metavar="NAME", help="Only rows of this metric, and runs without a result; csv and parquet.")
 def command(  # noqa: PLR0917  # click passes them by name
     folder: Path, format_: str | None, output: Path | None, suite: str | None, preset: str | None, metric: str | None
 ) -> None:

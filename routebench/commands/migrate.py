@@ -23,11 +23,11 @@ def command(folder: Path, output: Path) -> None:
     for told in found.left_out:
         click.echo(f"warning: left out: {told}", err=True)
     for reason, count in found.unknown.items():
-        click.echo(f"{count:,} cells stay results of the code that made them: {reason}")
+        click.echo(f"{count:,} runs stay results of the code that made them: {reason}")
     for part, count in sorted(found.older.items()):
-        click.echo(f"{count:,} cells are of an older version of a part, {part}: a run measures them anew")
+        click.echo(f"{count:,} runs are of an older version of a part, {part}: `suite` measures them anew")
     for old, new in found.digests.items():
         click.echo(f"settings chosen from trials {old} are of trials {new} now")
     known = len(found.cells) - found.unknown.total()
     nets = f", with {found.fits:,} trained networks" if found.fits else ""
-    click.echo(f"migrated: {known:,} of {len(found.cells):,} cells{nets} in {shown(output)}")
+    click.echo(f"migrated: {known:,} of {len(found.cells):,} runs{nets} in {shown(output)}")

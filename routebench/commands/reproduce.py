@@ -25,12 +25,12 @@ DIFFERS, FAILED = 1, 3
     default=RESULTS,
     show_default=True,
     metavar="DIR",
-    help="Folder in which a cell's key is looked up.",
+    help="Folder in which a run's key is looked up.",
 )
 def command(record: str, again: bool, results: Path) -> None:
     """Reproduce a record. Prints its command and what is different now; runs it with --run.
 
-    RECORD is the path of a record, or its cell's key, or the beginning of that key. Without --run, nothing is imported
+    RECORD is the path of a record, or its run's key, or the beginning of that key. Without --run, nothing is imported
     of the plug-ins that it names.
 
     Exit codes with --run: 0 the numbers agree; 1 they differ; 3 the run failed.

@@ -29,7 +29,7 @@ def command(folder: Path, verify: bool, tells_code: bool) -> None:
         counts = cells["status"].value_counts()
         told = ", ".join(f"{counts[state]} {state}" for state in counts.index.astype(str))
         suite_name, preset, data = map(str, names)
-        click.echo(f"{suite_name}, {preset_in_words(preset)}, {data}: {told} of {len(cells)} cells")
+        click.echo(f"{suite_name}, {preset_in_words(preset)}, {data}: {told} of {len(cells)} runs")
         for row in cells[~cells["status"].isin(["ok", "not run"]) | (cells["reason"] != "")].to_dict("records"):
             steps = f" T={row['iterations']}" if isinstance(row["iterations"], int) else ""
             click.echo(

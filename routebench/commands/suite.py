@@ -43,7 +43,7 @@ SAID["not told apart"] = "no difference is shown"
     "methods",
     multiple=True,
     metavar="NAME[k=v,...]",
-    help="Run this method instead of the suite's (repeatable). Controls run all the same.",
+    help="Run this method instead of the suite's (repeatable). Baselines run all the same.",
 )
 @click.option(
     "--data",
@@ -67,54 +67,54 @@ SAID["not told apart"] = "no difference is shown"
     default=RESULTS,
     show_default=True,
     metavar="DIR",
-    help="Folder for results. A run skips what the folder already has.",
+    help="Folder for results. A call skips what the folder already has.",
 )
 @options.plugins
 @click.option(
     "--compile",
     is_flag=True,
-    help="Train networks that torch.compile has compiled and that agree with plain ones; each cell in its own process.",
+    help="Train networks that torch.compile has compiled and that agree with plain ones; each run in its own process.",
 )
 @click.option(
     "--threads",
     type=Count(min=1),
     metavar="N",
-    help="Threads of torch per cell [default: cores / jobs, at most OMP_NUM_THREADS; 1 on a cluster].",
+    help="Threads of torch per run [default: cores / jobs, at most OMP_NUM_THREADS; 1 on a cluster].",
 )
 @click.option(
     "--isolate/--no-isolate",
     default=None,
-    help="Run every cell in its own process, or with --jobs 1 all in this one [default: isolate plug-ins].",
+    help="Give every run a process of its own, or with --jobs 1 this one to all [default: isolate plug-ins].",
 )
 @click.option(
-    "--time-limit", type=options.TIME, help="Stop a cell that takes longer, such as 30m, and record it as `timeout`."
+    "--time-limit", type=options.TIME, help="Stop a run that takes longer, such as 30m, and record it as `timeout`."
 )
 @click.option(
     "--memory-limit",
     type=options.SIZE,
-    help="Stop a cell that takes more memory, such as 4GB, and record it as `oom` [default: all cells in processes of "
+    help="Stop a run that takes more memory, such as 4GB, and record it as `oom` [default: all runs in processes of "
     "their own may take 90 % of the machine's memory together; beyond, the largest is stopped].",
 )
 @click.option(
     "--budget",
     type=options.TIME,
-    help="Start no cell that is expected to finish after this time, such as 20m; cells of unknown duration may start.",
+    help="Start no run that is expected to finish after this time, such as 20m; runs of unknown duration may start.",
 )
 @click.option(
     "--executor",
     type=click.Choice(["local", "ray"]),
     default="local",
     show_default=True,
-    help="Where cells run: on this machine, or on a running Ray cluster (pip install 'routebench[ray]').",
+    help="Where runs take place: on this machine, or on a running Ray cluster (pip install 'routebench[ray]').",
 )
 @click.option("--address", default="auto", show_default=True, metavar="HOST:PORT", help="Head of the Ray cluster.")
 @click.option(
-    "--gpus-per-cell",
+    "--gpus-per-run",
     type=Amount(min=0),
     metavar="X",
-    help="GPUs for each cell on a cluster, such as 0.25 [default: 1 if there are GPUs and --device is not cpu].",
+    help="GPUs for each run on a cluster, such as 0.25 [default: 1 if there are GPUs and --device is not cpu].",
 )
-@click.option("--loss", metavar="NAME", help="Train every entry with this loss, whatever the suite says.")
+@click.option("--loss", metavar="NAME", help="Train every configuration with this loss, whatever the suite says.")
 @click.option(
     "--settings",
     type=PATH,
@@ -125,10 +125,10 @@ SAID["not told apart"] = "no difference is shown"
     "--until",
     type=Amount(min=0, min_open=True),
     metavar="POINTS",
-    help="Add seeds until the 95 % interval of every comparison that the suite names is at most this to either side.",
+    help="Add seeds until the 95 % interval of every pre-specified comparison is at most this to either side.",
 )
-@click.option("--cell", "cells", multiple=True, metavar="KEY", help="Run this cell of the plan only (repeatable).")
-@click.option("--dry-run", is_flag=True, help="List the cells with their status and expected time, and run nothing.")
+@click.option("--run", "cells", multiple=True, metavar="KEY", help="Do only this run of the plan (repeatable).")
+@click.option("--dry-run", is_flag=True, help="List the runs with their status and expected time, and run nothing.")
 def command(dry_run: bool, **asked: Any) -> None:
     """Run a suite: train, measure, print a table, write the report.
 
@@ -185,12 +185,12 @@ def _run(console: Any, planned: "PlannedRun") -> "Counts":
     queue, config, cells = planned.queue, planned.config, len(planned.plan.cells)
     device = f"{len(config.devices)} GPUs" if config.devices else config.device
     left = f"{len(queue.left)} to run ({device}{time_ahead(queue, config.jobs)})" if queue.left else "nothing to run"
-    say(console, f"{planned.title}: {cells} cells, {len(planned.status.cached)} of them done before, {left}")
+    say(console, f"{planned.title}: {cells} runs, {len(planned.status.cached)} of them done before, {left}")
     _say_taken(console, planned)
     with Display(console, Follower(planned)) as listener:
         counts = planned.run(listener)
     if queue.left:
-        say(console, f"the budget left {len(queue.left)} of {cells} cells; the same command goes on with:")
+        say(console, f"the budget left {len(queue.left)} of {cells} runs; the same command goes on with:")
         for cell in queue.left:
             say(console, f"  {cell}")
     _show_results(console, planned)
@@ -240,7 +240,7 @@ def _coloured(rows: "DataFrame", named: set[str]) -> Any:
             if place and _is_significant(cells[place].plain):
                 cells[place - 1].stylize("green" if cells[place - 1].plain.startswith("+") else "red")
         first = cells[0].plain if cells else ""
-        table.add_row(*cells, style="bold cyan" if first in named else "dim" if first.endswith("(control)") else None)
+        table.add_row(*cells, style="bold cyan" if first in named else "dim" if first.endswith("(baseline)") else None)
     return table
 
 
@@ -286,7 +286,7 @@ def _report(console: Any, call: "Call") -> None:
 def _exit(console: Any, counts: "Counts") -> None:
     """Leaves with the exit code of what is missing, if anything is."""
     if counts.failed:
-        say(console, f"{counts.failed} of {counts.cells} cells have no result; the same command tries them again")
+        say(console, f"{counts.failed} of {counts.cells} runs have no result; the same command tries them again")
         say(console, "`routebench forget METHOD` takes the rows of a method that you gave up out of the report")
     if counts.failed == counts.run and not counts.cached:
         sys.exit(NOTHING_MEASURED)

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     "methods",
     multiple=True,
     metavar="NAME[k=v,...]",
-    help="Tune this method instead of the suite's (repeatable). Controls are tuned as well, unless the suite brings "
+    help="Tune this method instead of the suite's (repeatable). Baselines are tuned as well, unless the suite brings "
     "settings of theirs that were chosen with the same budget.",
 )
 @click.option("--data", metavar="NAME", help="Data set, instead of the preset's.")
 @click.option("--model", "models", multiple=True, metavar="NAME", help="Network, instead of the preset's (repeatable).")
-@click.option("--trials", type=Count(min=1), metavar="N", help="Trials of every entry, instead of the suite's number.")
-@click.option("--loss", metavar="NAME", help="Train every entry with this loss, which is then not tuned.")
+@click.option(
+    "--trials", type=Count(min=1), metavar="N", help="Trials of every configuration, instead of the suite's number."
+)
+@click.option("--loss", metavar="NAME", help="Train every configuration with this loss, which is then not tuned.")
 @click.option("--jobs", type=Count(min=1), metavar="N", help="Processes at a time.")
 @device
 @click.option(
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="List the trials; run nothing.")
 def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
-    """Tune every method and control of a suite with the same number of trials.
+    """Tune every method and baseline of a suite with the same number of trials.
 
     Settings are scored on held-out folds of the training images; no trial sees a test image. `suite --settings FILE`
     trains with what was chosen.
@@ -127,7 +129,9 @@ def _choose(console: Any, planned: "PlannedRun", file: Path) -> None:
 
     settings = choose(planned.plan, planned.store)
     settings.write(file)
-    table = Table("entry", "T", "score (%)", "trial", "diverged", "failed", "settings", box=None, pad_edge=False)
+    table = Table(
+        "configuration", "T", "score (%)", "trial", "diverged", "failed", "settings", box=None, pad_edge=False
+    )
     for one in settings.choices:
         told = ", ".join(f"{name}={value}" for name, value in one.point.items())
         steps = "" if one.iterations is None else str(one.iterations)

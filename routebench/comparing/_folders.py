@@ -212,7 +212,7 @@ def notes_of(base: Side, head: Side) -> Iterator[str]:
     for who, side, known in (("BASE", base, ours), ("HEAD", head, theirs)):
         alone = [cell.name for cell in side.cells.values() if cell.key not in known]
         if alone:
-            yield f"Only in {who}, not compared: {plural(len(alone), 'cell')} ({listed(alone)})."
+            yield f"Only in {who}, not compared: {plural(len(alone), 'run')} ({listed(alone)})."
     yield from _grouped("Not compared, {}", ((pair.obstacle, pair) for pair in pairs))
     yield from _grouped("Run otherwise, {}: times and memory are not compared", _by_machine(pairs))
     yield from _grouped("Trained otherwise, {}: a difference may come from that", _by_recipe(pairs))
@@ -343,7 +343,7 @@ def _grouped(sentence: str, found: Iterator[tuple[str, CellPair]]) -> Iterator[s
         if words:
             cells.setdefault(words, []).append(pair.base.name)
     for words, names in cells.items():
-        yield f"{sentence.format(words)} ({plural(len(names), 'cell')}: {listed(names)})."
+        yield f"{sentence.format(words)} ({plural(len(names), 'run')}: {listed(names)})."
 
 
 def _contents(side: Side) -> str:

@@ -134,14 +134,14 @@ def provenance(comparison: FolderComparison) -> list[str]:
         machine = "; ".join(side.facts("processor")) or "unknown processor"
         gpu = "".join(f", {card}" for card in side.facts("gpu"))
         device = ", ".join(side.facts("device"))
-        lines.append(f"{name}: {commits}{dirty}; {device} on {machine}{gpu}; {plural(len(side.cells), 'cell')}")
+        lines.append(f"{name}: {commits}{dirty}; {device} on {machine}{gpu}; {plural(len(side.cells), 'run')}")
     return lines
 
 
 def _worse(comparison: FolderComparison) -> str:
     broken, lost, worse = comparison.pairs.broken, comparison.lost, comparison.with_verdict(REGRESSION)
     faults = [told(worse[0])] if worse else []
-    faults += [f"{plural(len(broken), 'cell')} ok in BASE and without result in HEAD"] if broken else []
+    faults += [f"{plural(len(broken), 'run')} ok in BASE and without result in HEAD"] if broken else []
     if lost:
         others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         faults.append(f"no number in HEAD for {lost[0].in_words()}{others}")
@@ -153,9 +153,9 @@ def _gaps(comparison: FolderComparison) -> Iterator[str]:
     pairs = comparison.pairs
     if pairs.uncompared:
         why = "; ".join(dict.fromkeys(pair.obstacle for pair in pairs.uncompared))
-        yield f"{len(pairs.uncompared)} of {plural(pairs.expected, 'cell')} not compared: {why}"
+        yield f"{len(pairs.uncompared)} of {plural(pairs.expected, 'run')} not compared: {why}"
     if pairs.missing:
-        yield f"HEAD has not run {len(pairs.missing)} of {plural(pairs.expected, 'cell')} that BASE has"
+        yield f"HEAD has not run {len(pairs.missing)} of {plural(pairs.expected, 'run')} that BASE has"
     if damaged := comparison.damaged:
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         yield f"Damaged: {damaged[0].rstrip('.')}{more}"

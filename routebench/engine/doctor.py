@@ -71,7 +71,7 @@ def _apple() -> list[Finding]:
 def _memory() -> Finding:
     memory = psutil.virtual_memory()
     told = (
-        f"{memory.available / 1e9:.1f} of {memory.total / 1e9:.1f} GB free; --memory-limit stops a cell that takes more"
+        f"{memory.available / 1e9:.1f} of {memory.total / 1e9:.1f} GB free; --memory-limit stops a run that takes more"
     )
     return Finding(True, "memory", told)
 

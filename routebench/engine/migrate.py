@@ -210,7 +210,7 @@ def _write_records(
     for text, record in sorted(records, key=lambda one: str(one[1]["provenance"].get("finished", ""))):
         old, key = record["cell"], found.cells[record["cell"]]
         if key in kept:
-            found.left_out.append(f"records/{kept[key]}.json is of the same cell as {old}, which is later")
+            found.left_out.append(f"records/{kept[key]}.json is of the same run as {old}, which is later")
         kept[key] = old
         new = {**record, "schema": SCHEMA, "cell": key, "identity": identities[old].as_dict()}
         new["arrays"] = record["arrays"] and f"arrays/{key}.safetensors"

@@ -53,7 +53,7 @@ from routebench.registry import (
 PROGRAM = ("python", "-m", "routebench")
 MANY = 10_000
 """Largest number of names searched for a suggestion."""
-REPLACED = {"--results": 1, "--cell": 1, "--device": 1, "--backend": 1, "--budget": 1, "--dry-run": 0}
+REPLACED = {"--results": 1, "--run": 1, "--cell": 1, "--device": 1, "--backend": 1, "--budget": 1, "--dry-run": 0}
 """Options of the recorded command that are replaced or left out, with their number of values."""
 MACHINE = ("processor", "cpu_capability", "gpu", "cuda", "cudnn", "driver", "os")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
@@ -73,7 +73,7 @@ def find_record(name: str, results: Path) -> Path:
     if Path(name).is_file():
         return Path(name)
     if name.endswith(".json") or "/" in name:
-        raise UserError(f"record {name!r}: no such file; give the path of a record, or its cell's key with --results")
+        raise UserError(f"record {name!r}: no such file; give the path of a record, or its run's key with --results")
     records = files_of(results) / "records"
     if not records.is_dir():
         raise UserError(f"expected a results folder, got {str(results)!r}; say with --results where the record lies")
@@ -188,7 +188,7 @@ def _fixed_words(record: Record, key: str) -> list[str]:
     origin = record.provenance
     words = ["--device", str(origin.get("device") or "cpu")]
     words += ["--backend", str(origin["backend"])] if "backend" in origin else []
-    return [*words, "--cell", key, "--results", "reproduced"]
+    return [*words, "--run", key, "--results", "reproduced"]
 
 
 def named_plugins(record: Record) -> tuple[str, ...]:

@@ -82,7 +82,9 @@ def to_repeat(plan: Plan) -> str:
         return ""
     entries = {(cell.label, cell.identity.model, cell.identity.iterations) for cell in plan.cells if not cell.broken}
     more = len(entries) * tuning.finalists * tuning.repeats * tuning.scored
-    return f"then the best {tuning.finalists} trials of every entry run again with other seeds: {more} cells more"
+    return (
+        f"then the best {tuning.finalists} trials of every configuration run again with other seeds: {more} runs more"
+    )
 
 
 def told_of_kept(plan: Plan) -> str:
@@ -91,8 +93,8 @@ def told_of_kept(plan: Plan) -> str:
         return ""
     who = "; ".join(one.title for one in plan.kept.choices)
     return (
-        f"{len(plan.kept.choices)} entries keep the settings that suite {plan.kept.suite} brings, each the best of "
-        f"{plan.kept.trials} trials as well ({who}); without --method and --plugin, all are tuned"
+        f"{len(plan.kept.choices)} configurations keep the settings that suite {plan.kept.suite} brings, each the best "
+        f"of {plan.kept.trials} trials as well ({who}); without --method and --plugin, all are tuned"
     )
 
 
@@ -116,7 +118,8 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
     if before is not None and (counted, runs - 1) != (before.trials, before.repeats):
         raise UserError(
             f"suite {plan.suite.name}: expected {before.trials} trials with {before.repeats} repeats of the best, as "
-            f"{len(before.choices)} other entries had, got {counted} and {runs - 1} so far; run the same command again"
+            f"{len(before.choices)} other configurations had, got {counted} and {runs - 1} so far; run the same "
+            "command again"
         )
     keys = [
         cell.key
@@ -144,7 +147,7 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
 def at_ends(plan: Plan, settings: ChosenSettings) -> list[str]:
     """Numbers of which the best lies at an end of what was tried, and so perhaps beyond it; a line each, in words.
 
-    Only knobs that entries share, and of which three or more values were tried.
+    Only hyperparameters that entries share, and of which three or more values were tried.
     """
     points = [(cell.identity.tuning or {}).get("point", {}) for cell in plan.cells]
     lines = []
@@ -155,7 +158,7 @@ def at_ends(plan: Plan, settings: ChosenSettings) -> list[str]:
         for end, word in ((min(values), "lowest"), (max(values), "highest")):
             who = [one.title for one in settings.choices if one.point.get(name) == end]
             if who:
-                count = f"{len(who)} of {len(settings.choices)} entries"
+                count = f"{len(who)} of {len(settings.choices)} configurations"
                 lines.append(f"{name}: the {word} value tried, {end:g}, is the best for {count} ({'; '.join(who)})")
     return lines
 

@@ -58,12 +58,12 @@ def _rows_of(store: Store, choice: Choice, command: str) -> tuple[DataFrame, Pro
 def _csv_of(rows: DataFrame, origin: Provenance) -> bytes:
     """Rows as CSV below lines that start with `#`. All text is quoted, so that a `#` inside it starts no comment."""
     lines = [
-        f"# {len(rows)} rows of {len(origin.cells)} cells; written by: {' '.join(origin.command.split())}",
+        f"# {len(rows)} rows of {len(origin.cells)} runs; written by: {' '.join(origin.command.split())}",
         f"# read with {READ}; an empty field is a missing value or an empty text",
         "# text that a spreadsheet would take for a formula has ' before it",
-        "# provenance is JSON: of all cells, then for each cell what is its own",
+        "# provenance is JSON: of all runs, then for each run what is its own",
         f"# all: {json.dumps(origin.shared)}",
-        *(f"# cell {cell}: {json.dumps(own)}" for cell, own in origin.cells.items()),
+        *(f"# run {cell}: {json.dumps(own)}" for cell, own in origin.cells.items()),
     ]
     return encoded("\n".join(lines) + "\n" + as_csv(rows, quoting=csv.QUOTE_NONNUMERIC))
 

@@ -46,14 +46,16 @@ class ControlCNN(PlainNetwork):
 
 
 @models.register("cnn")
-@facts(source="control: the convolutions of `capsnet`, its size, no capsules", routed=False, title="CNN", colour="sand")
+@facts(
+    source="baseline: the convolutions of `capsnet`, its size, no capsules", routed=False, title="CNN", colour="sand"
+)
 def cnn(shape: tuple[int, int, int], classes: int) -> ControlCNN:
     """Matches `capsnet` in convolutions and, on 28 x 28 images of 10 classes, in size."""
     return ControlCNN(shape, classes, channels=(256, 256), kernel=9, stride=1, hidden=159)
 
 
 @models.register("cnn-small")
-@facts(source="control: the convolutions of `capsnet-small`, its size, no capsules", routed=False)
+@facts(source="baseline: the convolutions of `capsnet-small`, its size, no capsules", routed=False)
 def cnn_small(shape: tuple[int, int, int], classes: int) -> ControlCNN:
     """Matches `capsnet-small` in convolutions and, on 28 x 28 images of 10 classes, in size."""
     return ControlCNN(shape, classes, channels=(32, 64), kernel=5, stride=2, hidden=159)

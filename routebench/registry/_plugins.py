@@ -105,7 +105,7 @@ class Extensions:
             "protocols": Registry("protocol", "routebench.protocols", fault_of_protocol, self._load),
             "analyses": Registry("analysis", "routebench.analyses", fault_of_function, self._load),
         }
-        self.suites = Suites(self._warn)
+        self.suites = Suites(self.warn)
         self.problems: list[str] = []
         """What could not be loaded, a line each; routebench goes on without it."""
         self._plugins: dict[str, str] = {}  # loaded here: spec with an absolute path -> origin of its names
@@ -167,7 +167,7 @@ class Extensions:
             try:
                 self.load_plugin(spec)
             except UserError as error:
-                self._warn(f"{VARIABLE}: {error}")
+                self.warn(f"{VARIABLE}: {error}")
 
     def leave_out_environment(self) -> None:
         """From now on this process, and those forked from it, load plug-ins of the environment only by name."""
@@ -307,12 +307,14 @@ class Extensions:
                     if not inspect.ismodule(entry) and not registry.names_of(entry):
                         registry.register(point.name)(entry)
                 except Exception as error:  # noqa: BLE001  # whatever it is, the other methods have to work
-                    self._warn(
+                    self.warn(
                         f"{origin} is left out: {registry.package} entry point {point.name!r}: {in_one_line(error)}"
                     )
 
-    def _warn(self, problem: str) -> None:
-        """Keeps one line in `problems`, and tells it; of several processes, the first does."""
+    def warn(self, problem: str) -> None:
+        """Keeps one line in `problems`, and tells it, once; of several processes, the first does."""
+        if problem in self.problems:
+            return
         self.problems.append(problem)
         if multiprocessing.parent_process() is None:
             logging.getLogger("routebench").warning("warning: %s", problem)

@@ -7,12 +7,12 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     ("coupling", "How much of one child goes to one parent."),
     (
         "uniform routing",
-        "The control uniform: the same coupling for all parents, so nothing is routed. Formerly equal shares.",
+        "The baseline uniform: the same coupling for all parents, so nothing is routed. Formerly equal shares.",
     ),
-    ("random coupling", "The control random: coupling is drawn once at random and stays fixed."),
-    ("no sharing", "The control none: votes are summed with coefficient 1, and nothing is shared out."),
-    ("CNN", "A control: a plain convolutional network of matched size, without capsules."),
-    ("control", "A method that every suite runs unasked, because without it a gain cannot be told from no gain."),
+    ("random coupling", "The baseline random: coupling is drawn once at random and stays fixed."),
+    ("no sharing", "The baseline none: votes are summed with coefficient 1, and nothing is shared out."),
+    ("CNN", "A baseline: a plain convolutional network of matched size, without capsules."),
+    ("baseline", "A method that every suite runs unasked, because without it a gain cannot be told from no gain."),
     ("seed", "The number that fixes initial weights, order of batches and augmentation. Another seed is another run."),
     (
         "95 % interval",
@@ -57,5 +57,5 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "How far apart two measurements of the same time lie, in 95 of 100 cases. Smaller differences are not claimed.",
     ),
     ("back end", "The code that does the sweeps over children: plain torch (reference), fused for processors, triton."),
-    ("cell", "One method with one T and one seed: the unit that is run, kept, or failed."),
+    ("run", "One method with one T and one seed: the unit that is run, kept, or failed."),
 )

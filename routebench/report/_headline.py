@@ -145,11 +145,11 @@ def _title(found: Decisions) -> str:
     rows = found.comparison.every["method"]
     routed = [method for method in rows if not method.is_control]
     if not routed or not found.baseline:
-        missing = f"{UNIFORM} has no finished run" if routed else "only controls have finished"
+        missing = f"{UNIFORM} has no finished run" if routed else "only baselines have finished"
         return f"Whether routing helps was not measured: {missing}."
     if leader.routed is None:
         give = f"{wording.listed(routed, NAMED)} give{'s' if len(routed) == 1 else ''}"
-        return f"Routing is not shown to help: {give} what a control gives, on every seed."
+        return f"Routing is not shown to help: {give} what a baseline gives, on every seed."
     return _whether(found)
 
 
@@ -220,7 +220,7 @@ def _of_named(
     if gaining or losing:
         told.append(_by_iterating(gaining, losing))
     elif explored and len(over):
-        told.append(f"Not named beforehand, but significant: more iterations are better with {_titles(explored)}")
+        told.append(f"Not specified beforehand, but significant: more iterations are better with {_titles(explored)}")
     elif len(longer):
         told.append("No method is shown to gain by iterating")
     said = [_decided(table)]
@@ -369,7 +369,7 @@ def _methods(methods: Sequence[object]) -> str:
 
 def _reached(leader: Leader, gain: Gain | None = None) -> str:
     seeds = f" ({wording.plural(leader.mean.n, 'seed')})" if leader.mean.kind != OVER_SAMPLES else " (one seed)"
-    control = "the control " if leader.method.is_control else ""
+    control = "the baseline " if leader.method.is_control else ""
     gained = (
         f" {gain_in_words('It', gain.estimate, len(gain.method.lost))}."
         if gain is not None and not gain.method.yours

@@ -154,7 +154,7 @@ def _made(
         facts.append(Fact("weights tested", weights))
     facts += [
         Fact("seeds", f"{', '.join(map(str, seeds))}: each fixes initial weights, batch order and augmentation"),
-        Fact("network", f"{runs.model}; controls may have their own, see the table"),
+        Fact("network", f"{runs.model}; baselines may have their own, see the table"),
         Fact("compute", f"{seconds / 60:.1f} minutes in all" if seconds else "unknown"),
     ]
     if finished:

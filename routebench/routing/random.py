@@ -27,7 +27,7 @@ class FixedRandom(RoutingMethod):
         draw: seed of the coupling, apart from the seed of the run.
     """
 
-    source = "Paik, Kwak and Kim 2019, arXiv:1907.13327 (control)"
+    source = "Paik, Kwak and Kim 2019, arXiv:1907.13327 (baseline)"
     title = "Random coupling"
     colour = "muted"
     claims = (Claim.BATCH_INDEPENDENCE, Claim.MASS_CONSERVATION, Claim.POSE_ROTATION)

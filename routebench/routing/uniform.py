@@ -14,7 +14,7 @@ class Uniform(RoutingMethod):
     Source: the control of Paik et al. 2019 (arXiv:1907.13327), in the network of Sabour et al. 2017.
     """
 
-    source = "Paik, Kwak and Kim 2019, arXiv:1907.13327 (control)"
+    source = "Paik, Kwak and Kim 2019, arXiv:1907.13327 (baseline)"
     title = "Uniform routing"
     colour = "muted"
     claims = (

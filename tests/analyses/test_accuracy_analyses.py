@@ -40,7 +40,9 @@ def found() -> dict[str, Analysis]:
 
 
 @pytest.mark.parametrize("name", FOR_ACCURACY)
-@pytest.mark.parametrize("holes", ["one seed", "all failed", "only controls", "one iteration", "constant", "collapsed"])
+@pytest.mark.parametrize(
+    "holes", ["one seed", "all failed", "only baselines", "one iteration", "constant", "collapsed"]
+)
 def test_holes_in_the_results_are_no_error(name: str, holes: str) -> None:
     methods = {name: METHODS[name] for name in ("dynamic", "em", "uniform", "cnn")}
     options = {"one seed": {"seeds": 1}, "constant": {"spread": 0.0}}.get(holes, {})
@@ -48,7 +50,7 @@ def test_holes_in_the_results_are_no_error(name: str, holes: str) -> None:
     if holes == "all failed":
         for record in records:
             record |= {"status": "oom", "reason": "out of memory", "metrics": []}
-    if holes == "only controls":
+    if holes == "only baselines":
         records = [record for record in records if record["identity"]["role"] == "control"]
     if holes == "one iteration":
         records = [record for record in records if record["identity"]["iterations"] in (None, 1)]
@@ -67,8 +69,8 @@ def test_holes_in_the_results_are_no_error(name: str, holes: str) -> None:
 
 def test_the_table_marks_controls_and_shows_how_many_finished(found: dict[str, Analysis]) -> None:
     shown = found["accuracy-table"].shown().set_index("Method")
-    assert shown.loc["Uniform routing (control)", "Seeds"] == "3 / 3"
-    assert shown.loc["Uniform routing (control)", "Gain over uniform routing"] == "–"
+    assert shown.loc["Uniform routing (baseline)", "Seeds"] == "3 / 3"
+    assert shown.loc["Uniform routing (baseline)", "Gain over uniform routing"] == "–"
     assert shown.loc["EM, T = 3 (1 of 3 seeds)", "Seeds"] == "1 / 3"
     assert shown.loc["Dynamic, T = 2", "Parameters"] == "231,456"
     assert "Published, %" not in shown

@@ -101,7 +101,7 @@ def test_with_the_cost_suite_cost_is_the_fastest_step_of_the_network_at_the_larg
     assert set(table["unit"]) == {"training step, ms"}
     assert table.loc["em T=1", "verdict"] == "front"  # now the cheapest
     assert "none" not in table.index
-    assert any(note == "No cost, hence not here: No sharing (control)." for note in analysis.notes)
+    assert any(note == "No cost, hence not here: No sharing (baseline)." for note in analysis.notes)
 
 
 def test_costs_of_another_network_or_data_set_are_not_taken():

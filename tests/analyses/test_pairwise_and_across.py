@@ -94,7 +94,7 @@ def test_the_same_function_is_compared_once() -> None:
     saved = {*analysis.numbers["first"], *analysis.numbers["second"]}
     assert saved == {"dynamic T=2", "dynamic T=3", "uniform", "cnn"}
     shown = {*analysis.shown()["First"], *analysis.shown()["Second"]}
-    assert "Uniform routing = Dynamic, T = 1 (control)" in shown
+    assert "Uniform routing = Dynamic, T = 1 (baseline)" in shown
 
 
 def test_a_pair_shown_to_be_equal_is_said_to_be() -> None:

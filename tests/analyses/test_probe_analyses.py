@@ -164,7 +164,7 @@ def test_the_table_has_a_column_for_every_view(runs):
     assert not table["published"].any()
     shown = analyses["probe-table"](runs).shown()
     assert {"Upright", "≤ 90°", "= 90°", CANVAS} <= set(shown)
-    assert "VAE (control, labels unseen)" in set(shown["Method"])
+    assert "VAE (baseline, labels unseen)" in set(shown["Method"])
     main = analyses["probe-table"](runs).main
     assert "dynamic T=3" in {method.exact for method in main.table["method"]}
     assert {method.exact for method in main.gains} >= {"cnn", "dynamic T=3"}
@@ -188,7 +188,7 @@ def test_methods_are_the_subject_before_controls(runs):
     assert said.startswith("Read linearly, features of Dynamic, T = ")
     assert said.endswith(
         " Of those turned by up to 90°, "
-        "uniform routing tells 20.0 %; the control CNN tells 40.0 % and VAE, which saw no labels, tells 35.0 %."
+        "uniform routing tells 20.0 %; the baseline CNN tells 40.0 % and VAE, which saw no labels, tells 35.0 %."
     )
     assert "CNN" not in reread(runs, {"dynamic": 30, "cnn": 10}, roles)
     alone = replace(runs, results=runs.results[runs.results["label"].isin(["cnn", "vae"])])
@@ -204,7 +204,7 @@ def test_where_no_model_saw_labels_it_is_said_once(runs):
     said = reread(both, {"ours": 25, "vae": 27}, {"ours": "method"})
     assert said.startswith("Read linearly, features of Ours tell 25.0 % of digits turned by up to 90°, and ")
     assert said.endswith(
-        " Of those turned by up to 90°, the control VAE tells 27.0 %. None of these models saw labels."
+        " Of those turned by up to 90°, the baseline VAE tells 27.0 %. None of these models saw labels."
     )
     alone = replace(runs, results=unseen)
     assert reread(alone, {"vae": 27}, {}).endswith(" of upright ones. It saw no labels.")

@@ -274,7 +274,7 @@ def test_repeats_are_in_no_curve_and_say_how_lucky_the_best_was(tmp_path, tried)
             key: before[key] for key in ("best", "of_four", "spread", "diverged", "trials")
         }
         assert row["again"] == pytest.approx(row["best"] - 5) and np.isnan(before["again"])
-    told = "best trials score 5.0 points less on average, and 3 of 29 entries take another trial."
+    told = "best trials score 5.0 points less on average, and 3 of 29 configurations take another trial."
     assert with_repeats.reading.endswith(told) and told not in without.reading
     assert "Again, %" in [column.title for column in with_repeats.columns]
     assert "Again, %" not in [column.title for column in without.columns]
@@ -300,7 +300,7 @@ def test_an_entry_that_lost_trials_stands_behind_and_says_how_many_it_has(tried)
     last = found.table.iloc[-1]
     assert (last["method"], last["trials"], last["lost"]) == (best, 12, 4)
     assert found.shown()["Trials"].iloc[-1] == "12 of 16" and found.shown()["Trials"].iloc[0] == "16"
-    assert "has the best trial of the 28 of 29 entries that lost fewest trials" in found.reading
+    assert "has the best trial of the 28 of 29 configurations that lost fewest trials" in found.reading
     assert any("lost trials stands behind" in note for note in found.notes)
     assert not any("lost trials stands behind" in note for note in tuning_curves(tried).notes)
 
@@ -363,7 +363,7 @@ def test_one_epoch_has_no_last_step_up(runs):
 def test_one_trial_of_each_entry_has_neither_order_nor_spread(tried):
     first = tried.results[tried.results["trial"].astype(int) == 0]
     reading = tuning_curves(replace(tried, results=first)).reading
-    assert reading.endswith("of one trial of each entry.") and "nan" not in reading
+    assert reading.endswith("of one trial of each configuration.") and "nan" not in reading
 
 
 def test_a_headline_of_pairs_without_equal_shares_says_how_many_are_decided(runs):

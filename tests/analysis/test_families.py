@@ -317,7 +317,7 @@ def test_the_page_says_how_close_t_was_and_what_its_choice_costs():
     assert (first.method.exact, first.next.exact, first.among) == ("em T=2", "em T=1", 3)
     assert (second.method.exact, second.next.exact) == ("dynamic T=2", "dynamic T=3")
     notes = " ".join(primary_comparisons(replace(runs, primary={**runs.primary, "pairs": PAIRS[:3]})).notes)
-    assert "the best of up to 48 trials, and an entry without T, such as a control, has 16" in notes
+    assert "the best of up to 48 trials, and a configuration without T, such as a baseline, has 16" in notes
     assert "EM, T = 2 is ahead of T = 1 by 0.02 points (1 of 5,500 images)" in notes
     assert "A limit" not in " ".join(primary_comparisons(staged()).notes), "nothing was tuned"
 

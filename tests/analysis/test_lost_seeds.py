@@ -331,7 +331,7 @@ def test_what_is_the_same_function_as_equal_shares_has_finished_and_is_told(your
             record["metrics"] = [{**m, "test_iterations": steps.get(m["metric"])} for m in own["metrics"]]
     runs = replace(made_up_runs(records, preset="full"), yours=yours)
     said = {
-        frozenset(): "Routing is not shown to help: EM, T = 1 gives what a control gives, on every seed.",
+        frozenset(): "Routing is not shown to help: EM, T = 1 gives what a baseline gives, on every seed.",
         frozenset({"em"}): "★ EM, T = 1 is as accurate as uniform routing with each of the 3 seeds of both.",
     }
     assert headline_of(runs).title == said[yours]

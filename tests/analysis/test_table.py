@@ -237,7 +237,7 @@ def shown_rows(runs):
 
 def test_equal_functions_share_a_row_that_names_both():
     rows = shown_rows(equal_shares_twice(lambda results: None))
-    assert rows == ["Dynamic, T = 2", "Dynamic, T = 3", "Uniform routing = Dynamic, T = 1 (control)"]
+    assert rows == ["Dynamic, T = 2", "Dynamic, T = 3", "Uniform routing = Dynamic, T = 1 (baseline)"]
 
 
 def test_functions_that_differ_in_one_value_have_a_row_each():
@@ -246,4 +246,4 @@ def test_functions_that_differ_in_one_value_have_a_row_each():
         results.loc[loss.index[:1], "value"] += 1e-9
 
     rows = shown_rows(equal_shares_twice(change))
-    assert rows == ["Dynamic, T = 1", "Dynamic, T = 2", "Dynamic, T = 3", "Uniform routing (control)"]
+    assert rows == ["Dynamic, T = 1", "Dynamic, T = 2", "Dynamic, T = 3", "Uniform routing (baseline)"]

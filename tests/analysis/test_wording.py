@@ -13,7 +13,7 @@ from routebench.analysis import wording
         (wording.name_of("none", None), "none"),
         (wording.name_of("none", pd.NA), "none"),
         (wording.name_of("none", 0), "none"),
-        (wording.marked({"name": "uniform", "role": "control"}), "uniform (control)"),
+        (wording.marked({"name": "uniform", "role": "control"}), "uniform (baseline)"),
         (wording.marked({"name": "em T=3", "label": "em", "role": "method"}, "label"), "em"),
         (wording.signed(0.424), "+0.42"),
         (wording.rounded(0.19, math.nan, sign=True), "+0.2"),

@@ -37,7 +37,7 @@ def test_cells_that_head_does_not_even_plan_are_missing(published, tmp_path, lef
     comparison = compare_folders(published, head, Wishes())
     assert comparison.exit_code == 3
     assert len(comparison.pairs.missing) == missing
-    assert f"HEAD has not run {missing} of 21 cells that BASE has" in verdict(comparison)
+    assert f"HEAD has not run {missing} of 21 runs that BASE has" in verdict(comparison)
     assert "dynamic T=3 seed 1: not planned" in as_text(comparison)
     assert compare_folders(head, published, Wishes()).exit_code == 0  # what only HEAD has is no loss
 
@@ -110,7 +110,7 @@ def test_one_method_that_is_compared_does_not_speak_for_the_rest(published, tmp_
     comparison = compare_folders(published, write(tmp_path / "head", change, keep=headline), Wishes())
     assert comparison.exit_code == 3
     assert verdict(comparison).startswith("No regression in what was compared")
-    assert verdict(comparison).endswith(f" 18 of 21 cells not compared: {told}.")
+    assert verdict(comparison).endswith(f" 18 of 21 runs not compared: {told}.")
     assert compare_folders(published, tmp_path / "head", Wishes(methods=("cnn",))).exit_code == 0
 
 

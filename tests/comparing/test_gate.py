@@ -276,7 +276,7 @@ def test_other_code_of_the_same_versions_is_told_and_so_are_other_versions(publi
         for name, versions in (("same", None), ("raised", {"protocol": 2}))
     )
     (note,) = same.notes
-    assert note.startswith("The same versions of all parts, other code: what differs should be rounding (21 cells: ")
+    assert note.startswith("The same versions of all parts, other code: what differs should be rounding (21 runs: ")
     (note,) = raised.notes
     assert note.startswith("Of other versions, protocol 1 → 2: ")
 

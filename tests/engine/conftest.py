@@ -61,9 +61,9 @@ name = "dynamic"
 first_is = "uniform"
 [[methods]]
 name = "heinsen"
-[[controls]]
+[[baselines]]
 name = "cnn"
-[controls.models]
+[baselines.models]
 capsnet-small = "cnn-small"
 [presets.quick]
 data = "digits200"

@@ -24,7 +24,7 @@ def test_settings_on_disk_are_what_runs_are_made_with(suite, settings, tmp_path,
         assert known.training["learning_rate"] == choice.point["learning_rate"]
         assert known.seed < FIRST_SEED  # seeds are fresh
     assert (
-        "Settings of 6 entries were tuned with one budget: each has the best of 4 trials" in made.caveat
+        "Settings of 6 configurations were tuned with one budget: each has the best of 4 trials" in made.caveat
         and settings.digest in made.caveat
     )
     assert "their code is refused test images, unless it reads files itself (trials" in made.caveat
@@ -60,7 +60,7 @@ def test_runs_with_earlier_settings_are_not_averaged_with_later_ones(suite, sett
 def test_an_entry_without_settings_is_refused(suite, settings, tmp_path):
     file = tmp_path / "chosen.json"
     replace(settings, choices=settings.choices[:1]).write(file)
-    with pytest.raises(UserError, match="no entry for heinsen"):
+    with pytest.raises(UserError, match="no configuration for heinsen"):
         plan(suite(), "quick", Choices(settings=file))
     with pytest.raises(UserError, match="tune tuned"):
         plan(suite(), "quick", Choices(settings=tmp_path / "missing.json"))
@@ -103,7 +103,7 @@ def test_a_preset_names_settings_and_what_lacks_them_has_the_defaults(suite, set
     made = plan(named, "quick", Choices())
     for cell in made.cells:
         assert (cell.identity.tuning is None) == (cell.identity.method == "heinsen")
-    assert f"Settings of {len(chosen)} entries were tuned with one budget: " in made.caveat
+    assert f"Settings of {len(chosen)} configurations were tuned with one budget: " in made.caveat
     elsewhere = plan(named, "quick", Choices(models=("capsnet-small-intermediate",)))
     assert all(cell.identity.tuning is None for cell in elsewhere.cells if cell.identity.model != "cnn-small")
 
@@ -118,7 +118,7 @@ def test_what_the_user_sets_is_not_overwritten_by_settings(suite, settings, tmp_
             one for one in settings.choices if one.entry == (cell.label, cell.identity.model, cell.identity.iterations)
         )
         assert (cell.identity.tuning is not None) == (chosen.point["loss"] == "spread")
-    with pytest.raises(UserError, match="no entry for"):
+    with pytest.raises(UserError, match="no configuration for"):
         plan(suite(), "quick", Choices(loss="cross-entropy", settings=tmp_path / "chosen.json"))
 
 

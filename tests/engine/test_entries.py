@@ -86,7 +86,7 @@ def test_an_unsupervised_model_of_a_plugin_is_measured_unasked_where_the_protoco
     assert not {"vae", "mean-of-pixels"} & {cell.identity.method for cell in elsewhere.cells}
 
 
-CONTROL = '\n[[controls]]\nname = "{name}"\n{more}\nmodels = {{ capsnet-small = "{network}" }}\n'
+CONTROL = '\n[[baselines]]\nname = "{name}"\n{more}\nmodels = {{ capsnet-small = "{network}" }}\n'
 WIDE, NARROW = (
     CONTROL.format(
         name="cnn", more=f'variant = "{word}"\nmodel_params = {{ channels = [{width}, 8] }}', network="cnn-small"
@@ -97,7 +97,7 @@ VAE, LONGER = (
     CONTROL.format(name="vae", more=more, network="vae")
     for more in ("", 'variant = "wd"\nmodel_params = { latent = 3 }')
 )
-UNIFORM = '\n[[controls]]\nname = "uniform"\nvariant = "{0}"\ntraining = {{ loss = "{0}" }}\n'
+UNIFORM = '\n[[baselines]]\nname = "uniform"\nvariant = "{0}"\ntraining = {{ loss = "{0}" }}\n'
 
 
 def _starting(file, **choices):
@@ -149,7 +149,9 @@ def test_a_control_that_another_suite_lacks_stays_beside_one_of_its_name(suite_f
     ],
 )
 def test_entries_that_read_the_same_are_refused(suite_file, more):
-    with pytest.raises(UserError, match="is there twice and reads the same; tell the entries apart by `variant`"):
+    with pytest.raises(
+        UserError, match="is there twice and reads the same; tell the configurations apart by `variant`"
+    ):
         load_suite(str(suite_file("accuracy", more=more)))
 
 

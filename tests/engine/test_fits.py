@@ -203,7 +203,7 @@ def test_a_compiled_network_learns_what_the_plain_one_does(made, store, program,
         for planned in plan(load_suite(str(suite_file("accuracy"))), "quick", Choices()).cells
         if (planned.label, planned.identity.iterations, planned.identity.seed) == ("dynamic", 2, 0)
     ]
-    command = ("suite", "small.toml", "--plugin", PARTS, "--threads", 1, "--cell", key)
+    command = ("suite", "small.toml", "--plugin", PARTS, "--threads", 1, "--run", key)
     done = program(*command, "--compile", "--results", "compiled")
     assert (done.returncode, done.stderr) == (0, "")
     results = Store(tmp_path / "compiled")

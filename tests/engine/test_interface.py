@@ -52,7 +52,7 @@ def test_a_suite_is_run_and_shows_itself(parts, suite_file, tmp_path):
 def test_what_the_budget_leaves_is_counted(parts, suite_file, tmp_path):
     run = routebench.run_suite(suite_file(), plugins=parts, results=tmp_path / "r", budget=1e-9, report=False)
     assert (run.left, run.counts.run) == (8, 0)
-    assert "the budget left 8 of 8 cells" in str(run)
+    assert "the budget left 8 of 8 runs" in str(run)
 
 
 def test_torch_is_left_as_it_was(parts, suite_file, tmp_path):
@@ -139,7 +139,7 @@ def test_every_cell_gives_its_network_whatever_its_hyperparameters(parts, suite_
 
 def test_a_network_that_is_gone_or_of_other_code_is_one_line(trained, tmp_path, monkeypatch):
     run, cell = trained
-    with pytest.raises(UserError, match="no record of a cell '0123456789abcdef'"):
+    with pytest.raises(UserError, match="no record of a run '0123456789abcdef'"):
         routebench.load_fit(run.folder, "0123456789abcdef")
     pack(run.folder, tmp_path / "pack")
     with pytest.raises(UserError, match=rf"is a pack, which holds no trained networks; .*reproduce {cell} --results "):

@@ -107,7 +107,7 @@ def test_without_a_limit_the_largest_cell_is_stopped_before_the_machine_is_full(
     made = plan(load_suite(str(suite_file("worst", seeds=1))), "quick", Choices(methods=(parse("leak"),)))
     found = {record.label: record for record in run_all(made.cells, isolate=True, plugins=(str(parts), str(WORST)))}
     assert {label: record.status for label, record in found.items()} == {"leak": "oom", "uniform": "ok", "random": "ok"}
-    assert "the most of cells that took" in found["leak"].reason
+    assert "the most of runs that took" in found["leak"].reason
     assert "--memory-limit sets a limit for each" in found["leak"].reason
 
 

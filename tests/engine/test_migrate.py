@@ -168,7 +168,7 @@ def test_damage_is_told_and_the_rest_is_taken_over(old, tmp_path):
     assert done.exit_code == 0, done.output
     assert f"warning: left out: records/{first.name} is not what was written" in done.output
     assert f"warning: left out: records/{second.name} could not be read" in done.output
-    assert "migrated: 39 of 39 cells in" in done.output
+    assert "migrated: 39 of 39 runs in" in done.output
     assert len(contents(tmp_path / "new", "records")) == 37
 
 
@@ -326,4 +326,4 @@ def test_a_record_is_reproduced_by_the_key_that_its_code_knew(old, tmp_path):
     commit = record.provenance["commit"]
     (checkout, line), (again,) = (commands(record, {"commit": other}) for other in ("f" * 40, commit))
     assert checkout == f"git checkout {commit}"
-    assert f"--cell {was} " in line and f"--cell {key} " in again
+    assert f"--run {was} " in line and f"--run {key} " in again

@@ -145,7 +145,7 @@ def test_wrong_model(parts, suite_file):
 
 
 TWO_MODELS = """
-[[controls]]
+[[baselines]]
 name = "cnn"
 models = { capsnet-small = "cnn-small", capsnet-small-intermediate = "cnn-small", capsnet = "cnn" }
 [presets.both]
@@ -361,7 +361,7 @@ def test_images_of_several_classes_suit_a_suite_whose_losses_take_them(suite_fil
 
 
 def test_a_million_seeds_are_refused_at_once(parts, suite_file):
-    with pytest.raises(UserError, match=r"expected at most 200,000 cells, got 4,000,000; take fewer"):
+    with pytest.raises(UserError, match=r"expected at most 200,000 runs, got 4,000,000; take fewer"):
         plan(load_suite(str(suite_file())), "quick", Choices(seeds=1_000_000))
 
 

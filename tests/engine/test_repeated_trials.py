@@ -57,7 +57,7 @@ def repeats_of(made, tried):
 def test_nothing_is_repeated_before_all_trials_have_run(tried, store):
     store.put(tried.cells[:-1], first_score)
     assert with_repeats(tried, store) is tried
-    assert f"{2 * 2 * ENTRIES} cells more" in to_repeat(tried)
+    assert f"{2 * 2 * ENTRIES} runs more" in to_repeat(tried)
 
 
 def test_the_best_of_every_entry_are_repeated_alike(tried, store):
@@ -106,7 +106,7 @@ def test_a_best_value_at_an_end_of_what_was_tried_is_named(tried, store):
     store.put(tried.cells, highest_is_best)
     told = [line for line in at_ends(tried, choose(tried, store)) if line.startswith("learning_rate")]
     (line,) = told
-    assert f"the highest value tried, {rates[-1]:g}, is the best for {ENTRIES} of {ENTRIES} entries" in line
+    assert f"the highest value tried, {rates[-1]:g}, is the best for {ENTRIES} of {ENTRIES} configurations" in line
     assert "heinsen, T = 2; " in line
 
     def middle_is_best(cell):
@@ -153,7 +153,7 @@ def test_the_command_runs_trials_and_then_repeats(program, parts):
     text = TUNED.format(more="", trials=2, scored=1, again="finalists = 2")
     (program.folder / "tuned.toml").write_text(text)
     how = ("tune", "tuned.toml", "--plugin", parts)
-    assert f"then the best 2 trials of every entry run again with other seeds: {2 * ENTRIES} cells more" in (
+    assert f"then the best 2 trials of every configuration run again with other seeds: {2 * ENTRIES} runs more" in (
         program(*how, "--dry-run").stdout
     )
     told = program(*how, "--jobs", 1, "--no-isolate")

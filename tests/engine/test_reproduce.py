@@ -166,7 +166,7 @@ def test_a_record_of_another_schema_is_refused(record):
 def test_the_command_names_the_cell_and_a_folder_of_its_own(record):
     known = reproduce.read_record(record)
     now = reproduce.prepare(known)
-    command = f"--device cpu --backend auto --cell {record.stem} --results reproduced"
+    command = f"--device cpu --backend auto --run {record.stem} --results reproduced"
     assert reproduce.commands(known, now)[-1] == (
         f"python -m routebench suite small.toml --plugin parts.py --jobs 2 {command}"
     )
@@ -322,7 +322,7 @@ def test_the_command_reproduces(planned, store, run_all, parts):
     file = store.path / "records" / f"{made.cell}.json"
     code, told = call(made.cell[:12], "--results", store.path)
     assert code == 0
-    assert told.splitlines()[-1].endswith(f"--cell {made.cell} --results reproduced")
+    assert told.splitlines()[-1].endswith(f"--run {made.cell} --results reproduced")
     code, told = call(file, "--run")
     assert (code, told.splitlines()[-1]) == (0, "the record is reproduced")
     assert "1 of 1 numbers agree to the last digit" in told

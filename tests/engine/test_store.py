@@ -228,5 +228,5 @@ def test_raw_outputs_of_a_cell_are_read_back(store, made, run_all):
     (record,) = run_all(made.cells[:1])
     correct = load_arrays(store.path, record.cell)["correct"]
     assert 100 * correct.mean() == pytest.approx(record.metrics[0]["value"])
-    with pytest.raises(UserError, match=f"no arrays of a cell '{made.cells[1].key}'"):
+    with pytest.raises(UserError, match=f"no arrays of a run '{made.cells[1].key}'"):
         load_arrays(store.path, made.cells[1].key)

@@ -54,7 +54,7 @@ def record_file(store, made, run_all):
 def expect_all_but_the_last(folder, done):
     """What was written before the disk was full is whole, and nothing of what came then is there."""
     count, message = done.stdout.splitlines()
-    assert "finished cells are kept: make room" in message
+    assert "finished runs are kept: make room" in message
     store = Store(folder)
     keys = [record.cell for record in store.records()]
     assert keys == [f"{number:016x}" for number in range(int(count))]

@@ -154,7 +154,7 @@ def test_a_cell_whose_arrays_are_damaged_counts_as_not_run(done, store, damage):
     planned, _ = store.planned(), store.planned()
     moved, lacking = store.warnings
     assert moved == f"arrays/{key}.safetensors could not be read; it was moved to damaged/"
-    assert lacking.startswith(f"arrays/{key}.safetensors: gone or damaged, so that its cell counts as not run")
+    assert lacking.startswith(f"arrays/{key}.safetensors: gone or damaged, so that its run counts as not run")
     assert planned.set_index("cell").loc[key, ["status", "reason"]].tolist() == [
         "not run", "its raw outputs are gone or damaged",
     ]  # fmt: skip
@@ -173,7 +173,7 @@ def test_a_cell_whose_arrays_are_lost_is_measured_again(done, store, run_all):
     reader = Store(store.path)
     reader.planned()
     (warning,) = reader.warnings  # one sentence, however many
-    assert "and 2 more: gone or damaged, so that their cells count as not run" in warning
+    assert "and 2 more: gone or damaged, so that their runs count as not run" in warning
     run_all(status_of(done, Store(store.path)).to_do)
     fresh = Store(store.path)
     assert set(fresh.planned()["status"]) == {"ok"}
@@ -349,7 +349,7 @@ def test_what_is_no_key_leads_nowhere(done, store, key):
         lambda key: store.lock("fit", key),
         lambda key: load_arrays(store.path, key),
     ):
-        with pytest.raises(UserError, match="expected a cell's key, 16 hex digits"):
+        with pytest.raises(UserError, match="expected a run's key, 16 hex digits"):
             look(key)
     assert outside.read_text() == "precious"
 
@@ -413,7 +413,7 @@ def test_a_folder_that_can_only_be_read_from_now_on_ends_the_run_in_one_line(don
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     for line in done.stdout.splitlines():
         assert line.startswith("3 results folder: ")
-        assert line.endswith("finished cells are kept: let it be written, then run the same command again")
+        assert line.endswith("finished runs are kept: let it be written, then run the same command again")
     assert len(done.stdout.splitlines()) == 2
 
 

@@ -218,7 +218,7 @@ def test_a_suite_may_take_the_entries_of_another(tmp_path):
     own, accuracy = load_suite(str(file)).with_entries("quick"), load_suite("accuracy")
     assert (own.methods, own.controls, own.training) == (accuracy.methods, accuracy.controls, accuracy.training)
     file.write_text(OTHER.format(of="accuracy", without="cn"))
-    with pytest.raises(UserError, match="unknown variant or control 'cn'; did you mean 'cnn'"):
+    with pytest.raises(UserError, match="unknown variant or baseline 'cn'; did you mean 'cnn'"):
         load_suite(str(file))
 
 

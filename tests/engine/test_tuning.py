@@ -42,7 +42,7 @@ from routebench.routing.uniform import Uniform
 
 @routing.register("declares")
 class Declares(Uniform):
-    "Uniform coupling, with knobs that change nothing."
+    "Uniform coupling, with hyperparameters that change nothing."
 
     def __init__(self, sizes, *, sharpness: Annotated[Positive, Range(0.1, 10.0, "log")] = 1.0,
                  mode: Annotated[Literal["a", "b"], Among(("a", "b"))] = "a", fixed: float = 2.0):
@@ -115,9 +115,9 @@ def test_entries_that_the_user_did_not_name_keep_settings_of_the_same_budget(sui
     made = bring(suite(), tried, tmp_path)
     mine = plan(made, "quick", Choices(methods=(parse("heinsen"),), tuning=True))
     assert {cell.identity.method for cell in mine.cells} == {"heinsen"}
-    assert "3 entries keep the settings that suite tuned brings" in told_of_kept(mine)
+    assert "3 configurations keep the settings that suite tuned brings" in told_of_kept(mine)
     run_all([cell for cell in mine.cells if cell.identity.options["trial"] < 2])
-    with pytest.raises(UserError, match=r"expected 4 trials .* as 3 other entries had, got 2 and 0 so far"):
+    with pytest.raises(UserError, match=r"expected 4 trials .* as 3 other configurations had, got 2 and 0 so far"):
         choose(mine, store)
     run_all(mine.cells)
     found = choose(mine, store)
@@ -140,7 +140,7 @@ def test_entries_that_the_user_did_not_name_keep_settings_of_the_same_budget(sui
         ({"preset": "full"}, {}),
         ({"finalists": 2, "repeats": 1}, {}),
         ({}, {"trials": 2}),
-        ({}, {"loss": "margin"}),  # so that fewer knobs are tried
+        ({}, {"loss": "margin"}),  # so that fewer hyperparameters are tried
         ({}, {"methods": ()}),  # nothing in particular was asked for
     ],
 )

@@ -31,9 +31,9 @@ first_is = "uniform"
 name = "em"
 [[methods]]
 name = "heinsen"
-[[controls]]
+[[baselines]]
 name = "cnn"
-[controls.models]
+[baselines.models]
 capsnet-small = "cnn-small"
 [presets.quick]
 data = "digits200"
@@ -103,7 +103,7 @@ def test_a_variant_is_compared_with_the_same_variant_of_the_baseline(tmp_path, p
     file = tmp_path / "alike.toml"
     normed = 'variant = "normed"\nmodel_params = { presence = "batch-norm" }\n'
     added = (
-        f'[[methods]]\nname = "em"\n{normed}[[controls]]\nname = "uniform"\n[[controls]]\nname = "uniform"\n{normed}'
+        f'[[methods]]\nname = "em"\n{normed}[[baselines]]\nname = "uniform"\n[[baselines]]\nname = "uniform"\n{normed}'
     )
     file.write_text(SUITE.replace("[presets.quick]", f"{added}[presets.quick]"))
     pairs = [(ours, theirs) for ours, theirs in named(plan(load_suite(str(file)), "quick", Choices()).primary_pairs)]

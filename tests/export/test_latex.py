@@ -72,7 +72,7 @@ def test_bold_is_what_may_be_the_best_and_nothing_else(tmp_path):
     table = compare(open_folder(tmp_path).parts[0]).table
     best = {{"a": "A", "b": "B", "c": "C"}.get(name, name) for name in table.loc[table["rank_low"] == 1, "name"]}
     rows = body(latex_of(tmp_path))
-    bold = {row[0].removesuffix(" (control)")[-1:] for row in rows if r"\textbf" in row[1]}
+    bold = {row[0].removesuffix(" (baseline)")[-1:] for row in rows if r"\textbf" in row[1]}
     assert bold == best
     assert bold == {"A", "B"}
     assert not any(r"\textbf" in cell for row in rows for cell in (row[0], *row[2:]))

@@ -59,7 +59,7 @@ def test_both_formats_carry_the_provenance_of_every_cell(plain, tmp_path):
     origin = provenance_of_parquet(file)
     lines = export(open_folder(plain), Choice(), "csv", COMMAND).decode().splitlines()
     shared = json.loads(next(line for line in lines if line.startswith("# all: ")).removeprefix("# all: "))
-    named = [line.removeprefix("# cell ").split(": ", 1) for line in lines if line.startswith("# cell ")]
+    named = [line.removeprefix("# run ").split(": ", 1) for line in lines if line.startswith("# run ")]
     own = {cell: json.loads(text) for cell, text in named}
     assert origin.command == COMMAND
     assert COMMAND in lines[0]

@@ -54,9 +54,9 @@ class Prints(routing.RoutingMethod):
 
 def test_output_of_a_method_that_is_planned_is_told_too(tmp_path):
     (tmp_path / "mine.py").write_text(PLANNED)
-    words = ("suite", "accuracy", "--preset", "smoke", "--dry-run", "--plugin", "mine.py", "--cell", "z")
+    words = ("suite", "accuracy", "--preset", "smoke", "--dry-run", "--plugin", "mine.py", "--run", "z")
     called = [sys.executable, "-m", "routebench", *words]
     done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "no such cell" in done.stderr
+    assert "no such run" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
     assert r"plug-in mine.py prints: \x1b[2Jhello" in done.stderr

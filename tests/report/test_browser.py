@@ -106,7 +106,7 @@ def test_files_are_made_from_the_table(chromium, written, wanted: str) -> None:
     texts = {method.exact: method.text for method in written[0].parts[0].methods.values()}
     names = [texts[name] for name in load(beside)["name"]]
     rows = [*csv.DictReader(io.StringIO(text))]
-    assert [row["Method"].removesuffix(" (control)") for row in rows] == names
+    assert [row["Method"].removesuffix(" (baseline)") for row in rows] == names
     key = next(key for key in rows[0] if key.startswith("Gain") and "low" not in key and "high" not in key)
     gains = [float(row[key]) if row[key] else math.nan for row in rows]
     assert gains == pytest.approx(list(load(beside)["gain"]), rel=1e-6, nan_ok=True)

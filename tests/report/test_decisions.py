@@ -26,8 +26,8 @@ from tests.report.accuracies import runs_with
         "a winner",
         "within noise",
         "one lead on all seeds, by images",
-        "a control",
-        "a tie with a control",
+        "a baseline",
+        "a tie with a baseline",
         "no method",
     ],
 )
@@ -122,5 +122,5 @@ def test_the_same_function_has_one_row() -> None:
     assert len(names) == sum(len(grid) for grid, *_ in METHODS.values()) - 1
     assert "dynamic T=1" not in names
     (base,) = (method for method in found.table["method"] if method.label == "uniform")
-    assert base.marked == "Uniform routing = Dynamic, T = 1 (control)"
+    assert base.marked == "Uniform routing = Dynamic, T = 1 (baseline)"
     assert "dynamic T=1" in [method.exact for method in found.every["method"]]

@@ -16,7 +16,7 @@ from tests.report.accuracies import runs_with
         ({"dynamic": 90.0, "uniform": 97.0}, "Routing is not shown to help: Dynamic loses to uniform routing."),
         ({"dynamic": 97.56, "em": 97.5, "uniform": 97.5}, "Routing is not shown to help: none of 2 routing config"),
         ({"dynamic": 97.0, "em": 96.0}, "Whether routing helps was not measured: uniform routing has no finished run."),
-        ({"cnn": 97.0, "uniform": 96.0}, "Whether routing helps was not measured: only controls have finished."),
+        ({"cnn": 97.0, "uniform": 96.0}, "Whether routing helps was not measured: only baselines have finished."),
     ],
     ids=["gains", "loses", "not shown", "not measured", "controls"],
 )
@@ -47,7 +47,7 @@ def test_the_leader_is_told_once_with_its_gain() -> None:
     assert not any(sentence.startswith("Largest gain") for sentence in found.said)
     apart = headline_of(runs_with(dynamic=96.5, uniform=95.0, cnn=98.0)).said
     assert apart[0].startswith("Largest gain: Dynamic is 1.45 points above")
-    assert any(sentence.startswith("Highest mean accuracy: the control CNN") for sentence in apart)
+    assert any(sentence.startswith("Highest mean accuracy: the baseline CNN") for sentence in apart)
 
 
 def test_what_would_go_unnoticed_is_told() -> None:

@@ -296,7 +296,7 @@ def test_damaged_files_are_told_and_their_cells_are_missing(tmp_path) -> None:
         ended = CliRunner().invoke(run.command, [str(path)])
         assert ended.exit_code == 0
         assert f"warning: arrays/{records[0]['cell']}.safetensors: gone or damaged" in ended.stderr
-    assert "2 ok, 1 not run of 3 cells" in ended.stdout
+    assert "2 ok, 1 not run of 3 runs" in ended.stdout
     assert "none on capsnet-small, seed 0: not run: its raw outputs are gone or damaged" in ended.stdout
     assert "2 of 3 planned runs finished" in (path / "report.html").read_text(encoding="utf-8")
 

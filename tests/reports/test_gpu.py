@@ -206,7 +206,7 @@ def test_cells_of_a_part(part, count, no_data, monkeypatch, tmp_path):
     pattern, most, suite = (
         (command[2], command[3], command[4:]) if command[1] == "reports.gpu.cells" else ("", "0", command[3:])
     )
-    assert cells.chosen(pattern, int(most), suite).count("--cell") == count
+    assert cells.chosen(pattern, int(most), suite).count("--run") == count
 
 
 def test_attacks_are_on_networks_that_were_trained_before(no_data):

@@ -62,7 +62,7 @@ SUITE = {
     "presets": {"smoke": {"data": '"mnist5k"', "model": '"capsnet-small"', "iterations": "[1, 2]", "seeds": "1"}},
 }  # fmt: skip
 """A good one: tables and lists of TOML values."""
-NO_CELL = ("--preset", "smoke", "--dry-run", "--results", "none", "--cell", "z")
+NO_CELL = ("--preset", "smoke", "--dry-run", "--results", "none", "--run", "z")
 """A suite is planned, and then refused: no cell has such a key."""
 CALLS = {
     "suite": ("suite", "accuracy", *NO_CELL), "tune": ("tune", "accuracy", "--preset", "smok", "--dry-run"),

@@ -69,7 +69,7 @@ DEEDS = {
     "another kind": "say(b'[\"deed\", 1]\\n')",
     "a number": "_process._main[0].send(5); time.sleep(1000)",
     "an answer of another type": "say(b'[\"answer\", 5]\\n')",
-    "a record of another cell": 'say(b\'["answer", ["done", {}]]\\n\')',
+    "a record of another run": 'say(b\'["answer", ["done", {}]]\\n\')',
     "a stage of another type": 'say(b\'["stage", {"Stage": {"share": "much", "doing": 5}}]\\n\')',
     "a stage without an end": 'say(b\'["stage", {"Stage": {"share": 1e308, "doing": ""}}]\\n\', again=True)',
     "steps without an end": "say(b'[\"step\", [null, false]]\\n', again=True)",
@@ -120,7 +120,7 @@ def main() -> None:
                 started = time.monotonic()
                 told = attempt(chosen.code.resolve(), deed, Path(folder), in_cell=in_cell)
             tries, held = tries + 1, held + (not told)
-            where = "in a cell" if in_cell else "at planning"
+            where = "in a run" if in_cell else "at planning"
             sys.stdout.write(f"{name}, {where}: {told or 'held'} ({time.monotonic() - started:.0f} s)\n")
             sys.stdout.flush()
     sys.stdout.write(f"{held} of {tries} held\n")

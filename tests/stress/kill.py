@@ -62,12 +62,12 @@ def kill_again_and_again(suite, folder, kills, rng, busy=3.0, at_work=AT_WORK, s
             done += 1
             suite.expect_no_orphans()
             after = finished(results)
-            assert before.items() <= after.items(), "a finished cell is lost or was run again"
+            assert before.items() <= after.items(), "a finished run is lost or was run again"
             with_results += bool(after)
-            say(f"kill {done}: {len(before)} cells finished before, {len(after)} now")
+            say(f"kill {done}: {len(before)} runs finished before, {len(after)} now")
             before = after
         suite.run(results)
-        assert before.items() <= finished(results).items(), "a finished cell is lost or was run again"
+        assert before.items() <= finished(results).items(), "a finished run is lost or was run again"
         suite.expect_no_orphans()
         expect_whole(results, reference)
         rounds += 1
@@ -100,7 +100,7 @@ def main():
             suite, folder, chosen.kills, random.Random(chosen.seed), busy=busy, say=say
         )
     sys.stdout.write(
-        f"{chosen.kills} kills, {with_results} of them with finished cells to lose; {rounds} folders finished, "
+        f"{chosen.kills} kills, {with_results} of them with finished runs to lose; {rounds} folders finished, "
         f"all whole, in {time.monotonic() - started:.0f} s\n"
     )
 

@@ -132,7 +132,7 @@ def packs(folder):
 
     return {
         "8 GB of zeros": lambda: bomb(False),
-        "8 GB of one entry": lambda: bomb(True),
+        "8 GB of one configuration": lambda: bomb(True),
         "no columns": lambda: written(table()),
         "other columns": lambda: written(table(a=names, b=two)),
         "one column": lambda: written(table(file=names)),

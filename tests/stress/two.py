@@ -40,7 +40,7 @@ def main():
             counts = run_at_once(suite, Path(name), chosen.processes)
         often = {cell: count for cell, count in counts.items() if count != 1}
         assert not often, f"run more than once: {often}"
-        sys.stdout.write(f"{number + 1}: {len(counts)} cells, each run once\n")
+        sys.stdout.write(f"{number + 1}: {len(counts)} runs, each run once\n")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def expect_key(value: Any) -> str:
         UserError: it is something else, which could be a path.
     """
     if not is_key(value):
-        raise UserError(f"expected a cell's key, 16 hex digits as in column `cell` of load_results, got {value!r:.80}")
+        raise UserError(f"expected a run's key, 16 hex digits as in column `cell` of load_results, got {value!r:.80}")
     return str(value)
 
 

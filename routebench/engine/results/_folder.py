@@ -309,7 +309,7 @@ def _kind_and_time(plan: str) -> tuple[str, str]:
 def _lacking(cells: Collection[str]) -> str:
     some = ", ".join(f"arrays/{cell}.safetensors" for cell in [*cells][:3])
     more = f" and {len(cells) - 3} more" if len(cells) > 3 else ""
-    counts = "its cell counts as not run" if len(cells) == 1 else "their cells count as not run"
+    counts = "its run counts as not run" if len(cells) == 1 else "their runs count as not run"
     return f"{some}{more}: gone or damaged, so that {counts}; the same suite command measures again"
 
 

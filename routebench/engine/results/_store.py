@@ -389,7 +389,7 @@ def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:
     found = store.arrays(cell)
     store.tell()
     if not found:
-        raise UserError(f"results folder {str(path)!r} holds no arrays of a cell {cell!r}")
+        raise UserError(f"results folder {str(path)!r} holds no arrays of a run {cell!r}")
     return found
 
 

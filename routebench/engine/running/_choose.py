@@ -110,7 +110,7 @@ def choose_jobs(wanted: int | None, device: str, cells: int, *, alone: bool = Fa
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if alone and wanted not in (None, 1):
-        raise UserError(f"--jobs {wanted}: this suite measures time, so that its cells run one at a time; leave it out")
+        raise UserError(f"--jobs {wanted}: this suite measures time, one run after another; leave it out")
     places = cores if device == "cpu" else max(1, len(each_gpu(device)))
     jobs = wanted if wanted is not None else (1 if alone else places)
     # Threads do not depend on how many cells are left: another number of threads may give other last digits.
@@ -128,13 +128,13 @@ def _gpus_of_a_cell(device: str, wanted: float | None) -> float | None:
     if device == "mps":
         raise UserError("--device mps: machines of a cluster use cpu or cuda; leave --executor ray out")
     if device.startswith("cuda:"):
-        raise UserError(f"--device {device}: on a cluster, Ray says which GPU a cell gets; use --device cuda")
+        raise UserError(f"--device {device}: on a cluster, Ray says which GPU a run gets; use --device cuda")
     if wanted is None:
         return {"cpu": 0.0, "cuda": 1.0}.get(device)
     if (device == "cpu" and wanted) or (device == "cuda" and not wanted):
-        raise UserError(f"--gpus-per-cell {wanted:g} contradicts --device {device}; leave one of them out")
+        raise UserError(f"--gpus-per-run {wanted:g} contradicts --device {device}; leave one of them out")
     if wanted > 1 and not wanted.is_integer():
-        raise UserError(f"--gpus-per-cell: expected a part of one GPU or a whole number, got {wanted:g}")
+        raise UserError(f"--gpus-per-run: expected a part of one GPU or a whole number, got {wanted:g}")
     return wanted
 
 
@@ -162,7 +162,7 @@ def choose_on_cluster(
             room = min(room, cluster.total("GPU") // gpus)
     if room < 1:
         needs = f"{threads} processors" + (f" and {gpus:g} GPUs" if gpus else "")
-        raise UserError(f"--executor ray: a cell takes {needs}, and the cluster has no room for one")
+        raise UserError(f"--executor ray: a run takes {needs}, and the cluster has no room for one")
     return (int(room) if wanted is None else min(wanted, int(room))), gpus
 
 

@@ -297,7 +297,7 @@ def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Se
     record = store.record(cell)
     if record is None:
         store.tell()
-        raise UserError(f"results folder {str(results)!r} holds no record of a cell {cell!r}")
+        raise UserError(f"results folder {str(results)!r} holds no record of a run {cell!r}")
     again = f"`python -m routebench reproduce {cell} --results {shlex.quote(str(results))}` says how to train it again"
     if is_packed(store.path):
         raise UserError(f"results folder {str(results)!r} is a pack, which holds no trained networks; {again}")
@@ -308,7 +308,7 @@ def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Se
     if known is not None:
         return known.network
     raise UserError(
-        f"results folder {str(results)!r} holds no network of cell {cell} that this code has trained; {again}"
+        f"results folder {str(results)!r} holds no network of run {cell} that this code has trained; {again}"
     )
 
 

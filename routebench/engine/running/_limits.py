@@ -79,7 +79,7 @@ class Monitor:
         if self.config.memory_limit is not None or together <= SHARE * whole:
             return None
         told = (
-            f"took {gigabytes(self.memory)}, the most of cells that took {gigabytes(together)} together of the "
+            f"took {gigabytes(self.memory)}, the most of runs that took {gigabytes(together)} together of the "
             f"machine's {gigabytes(whole)}, which is more than {SHARE:.0%} (--memory-limit sets a limit for each)"
         )
         return self._stopped("oom", told)

@@ -123,7 +123,7 @@ class Display:
             disable=not console.is_terminal,
             transient=True,
         )
-        self.all = self.bar.add_task("all cells", total=max(follower.total, 1), told=self._done(follower.progress()))
+        self.all = self.bar.add_task("all runs", total=max(follower.total, 1), told=self._done(follower.progress()))
         self.cells: dict[str, TaskID] = {}
         self.last_line = time.monotonic()
 

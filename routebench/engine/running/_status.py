@@ -50,7 +50,7 @@ def status_of(plan: Plan, store: Store, only: Sequence[str] = ()) -> PlanStatus:
     found = PlanStatus()
     for key in only:
         if not any(cell.key.startswith(key) for cell in plan.cells):
-            raise UserError(f"--cell {key}: this plan has no such cell; --dry-run lists those that it has")
+            raise UserError(f"--run {key}: this plan has no such run; --dry-run lists those that it has")
     for cell in plan.cells:
         if only and not cell.key.startswith(tuple(only)):
             continue
@@ -87,7 +87,7 @@ def listing(plan: Plan, known: PlanStatus, queue: Queue, jobs: int) -> Iterator[
     counts = f"{len(known.cached)} cached, {len(known.failed)} failed, {len(known.missing)} to do"
     how = ", estimated from training steps; tests come on top" if to_do and queue.times.is_foretold else ""
     ahead = time_ahead(queue, jobs, tried=True)
-    yield f"{len(plan.cells)} cells: {counts}{ahead}{how}"
+    yield f"{len(plan.cells)} runs: {counts}{ahead}{how}"
     begun = queue.within_budget(jobs)
     if len(begun) < len(to_do):
         yield f"the budget is expected to allow {len(begun)} of them, the first of the list that fit"

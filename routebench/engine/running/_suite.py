@@ -78,7 +78,7 @@ class SuiteOptions:
         except (ValueError, OverflowError) as error:  # of an integer that no float holds, too
             raise UserError(str(error)) from error
         if self.executor == "local" and (self.address != "auto" or self.gpus_per_cell is not None):
-            raise UserError("--address and --gpus-per-cell are for a cluster; add --executor ray, or leave them out")
+            raise UserError("--address and --gpus-per-run are for a cluster; add --executor ray, or leave them out")
         if self.memory_limit is not None and self.memory_limit < LEAST_MEMORY:
             raise UserError(
                 f"--memory-limit: expected at least {LEAST_MEMORY / 1e6:.0f}MB, of which a process with torch takes "
@@ -86,11 +86,11 @@ class SuiteOptions:
             )
         if self.suite == ALL and (self.data or self.models or self.cells or self.settings or self.tuning):
             raise UserError(
-                "--data, --model, --cell, --settings and tuning belong to one suite; name it instead of `all`"
+                "--data, --model, --run, --settings and tuning belong to one suite; name it instead of `all`"
             )
         if self.compile and self.isolate is False:
             raise UserError(
-                "--compile: the compiler changes torch, so that each cell needs a process; leave out --no-isolate"
+                "--compile: the compiler changes torch, so that each run needs a process; leave out --no-isolate"
             )
         if self.backend not in BACKENDS:
             raise unknown("back end", self.backend, BACKENDS)

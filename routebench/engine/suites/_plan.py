@@ -18,7 +18,7 @@ from routebench.registry import protocols, suite_files
 
 TUNING = "tuning"
 """The protocol of trials."""
-NONE_TUNED = "No settings were tuned: every entry has the defaults of the suite."
+NONE_TUNED = "No settings were tuned: every configuration has the defaults of the suite."
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choic
     if untuned and choices.settings is not None:
         missing = ", ".join(untuned)
         raise UserError(
-            f"settings {choices.settings}: no entry for {missing}; they were tuned for {settings.suite}, preset "
-            f"{settings.preset}: run that, or tune what you run"
+            f"settings {choices.settings}: no configuration for {missing}; they were tuned for {settings.suite}, "
+            f"preset {settings.preset}: run that, or tune what you run"
         )
     is_any = any(cell.identity.tuning for cell in cells)
     return settings.told(whole_name(preset.data)) if is_any else NONE_TUNED
@@ -176,7 +176,7 @@ def _shipped(suite: Suite, preset: Preset, tuning: FairTuning, choices: Choices)
 def _chosen_before(
     shipped: ChosenSettings, identity: Identity, point: Point, tuning: FairTuning, choices: Choices
 ) -> ChosenPoint | None:
-    """What was chosen for an entry that the user did not name, if the same knobs were tried; else None."""
+    """What was chosen for an entry that the user did not name, if the same hyperparameters were tried; else None."""
     if identity.method in ({method.name for method in choices.methods} or choices.added):
         return None
     found = shipped.of(identity, point.cell.label)

@@ -248,8 +248,8 @@ def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
         if kept:
             stack.enter_context(telling(_listed(kept)))
         plans = [plan(suite, asked.preset, choices) for suite in _suites(asked.suite, broken)]
-    told = [f"{reason}; it becomes a failed cell of {spec}, and the others run" for spec, reason in broken.items()]
-    told += [f"{name}: its files are not there; planned by its size, and cells have other keys" for name in declared]
+    told = [f"{reason}; it becomes a failed run of {spec}, and the others run" for spec, reason in broken.items()]
+    told += [f"{name}: its files are not there; planned by its size, and runs have other keys" for name in declared]
     brought = {spec: brought_by(spec) for spec in kept}
     return Planned(plans, kept, bring_analyses, [*extensions.problems, *told], brought)
 

@@ -30,7 +30,7 @@ MOST_CELLS = 200_000
 
 @dataclass(frozen=True)
 class Point:
-    """A cell without iterations and seed, its grid of iterations, and the knobs that suite or user set."""
+    """A cell without iterations and seed, its grid of iterations, and the hyperparameters that suite or user set."""
 
     cell: Cell
     grid: Sequence[int | None]
@@ -60,7 +60,7 @@ def expect_few(suite: Suite, preset: Preset, count: int) -> None:
     """Raises UserError for more cells than a results folder supports."""
     if count > MOST_CELLS:
         raise UserError(
-            f"suite {suite.name}, preset {preset.name}: expected at most {MOST_CELLS:,} cells, got {count:,}; take "
+            f"suite {suite.name}, preset {preset.name}: expected at most {MOST_CELLS:,} runs, got {count:,}; take "
             "fewer, such as with --seeds"
         )
 
@@ -215,7 +215,7 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
 
 
 def _fixed(preset: Preset, entry: Entry) -> frozenset[str]:
-    """Names of the knobs that preset, entry or user set; the recipe of the suite itself is where tuning starts."""
+    """Names of the hyperparameters that preset, entry or user set; the recipe of the suite itself is where tuning starts."""
     of_model = (f"{OF_MODEL}{name}" for name in {**preset.model_params, **entry.model_params})
     of_method = (f"{OF_METHOD}{name}" for name in entry.params)
     return frozenset({*preset.training, *entry.training, *of_model, *of_method})

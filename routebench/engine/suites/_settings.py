@@ -22,9 +22,10 @@ from routebench.received import read_plain
 from routebench.recipe import LEGAL
 
 RULE = (
-    "Of every entry the trial with the highest accuracy on held-out folds of the training images, the earlier of two "
-    "that are equal. A trial that diverged or failed scores chance. Only the first trials count that all entries have. "
-    "Where the best trials were repeated with other seeds, the mean over all runs of each decides among them."
+    "Of every configuration the trial with the highest accuracy on held-out folds of the training images, the earlier "
+    "of two that are equal. A trial that diverged or failed scores chance. Only the first trials count that all "
+    "configurations have. Where the best trials were repeated with other seeds, the mean over all runs of each decides "
+    "among them."
 )
 
 
@@ -145,7 +146,7 @@ class ChosenSettings:
         other = "" if self.data == data else f"; images of {self.data} are not compared with the test images here"
         short = f" of {self.planned} planned" if self.trials < self.planned else ""
         return (
-            f"Settings of {len(self.choices)} entries were tuned with one budget: each has the best of "
+            f"Settings of {len(self.choices)} configurations were tuned with one budget: each has the best of "
             f"{self.trials}{short} trials{self._repeated} on held-out parts of the training images of {where}. "
             f"Trials are given folds of training images, and their code is refused test images, unless it reads files "
             f"itself{other} (trials {self.digest})."
@@ -169,7 +170,7 @@ class ChosenSettings:
         Args:
             identity: of the entry.
             label: how tables name its method.
-            fixed: names of knobs that suite or user set.
+            fixed: names of hyperparameters that suite or user set.
 
         Returns:
             None if nothing was chosen for it, or something else than what is set.

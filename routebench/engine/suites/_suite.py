@@ -12,7 +12,7 @@ learning_rate = 1e-3            # what is written out replaces a recipe's, which
 name = "dynamic"                # also: params, iterations, training, training_of
 variant = "margin loss"         # in words; reports call the entry so, and do not name its hyperparameters
 models = { tsai-simple = "tsai-simple-dynamic" }    # in networks of its own, beside those of the preset
-[[controls]]                    # run whatever methods the user picks
+[[baselines]]                   # run whatever methods the user picks
 name = "cnn"                    # without capsules: says which network stands beside which
 models = { capsnet = "cnn" }
 [presets.quick]
@@ -50,7 +50,7 @@ from routebench.engine.suites._readers import (
     recipe_table,
     text,
 )
-from routebench.engine.suites._toml import NOTHING, TABLE, Place, Reader, by_key, each, legal, read
+from routebench.engine.suites._toml import NOTHING, TABLE, Place, Reader, by_key, each, in_todays_words, legal, read
 from routebench.engine.suites._tuning import FairTuning
 from routebench.errors import UserError, nearest, shown, unknown
 from routebench.plain import NoPlainValue, from_toml
@@ -191,7 +191,7 @@ class Suite:
     presets: Mapping[str, Preset]
     training: Annotated[Mapping[str, Any], recipe_table] = field(default_factory=dict)
     methods: Annotated[tuple[Entry, ...], each(partial(read, Entry))] = ()
-    controls: Annotated[tuple[Entry, ...], each(partial(read, Entry))] = ()
+    controls: Annotated[tuple[Entry, ...], "baselines", each(partial(read, Entry))] = ()
     caveat: Annotated[str, text("a sentence")] = ""
     place_in_all: Count = 0
     entries_of: Annotated[str, text("the name of a suite")] = ""
@@ -277,6 +277,7 @@ def load_suite(name: str) -> Suite:
         raise place.wrong(str(error)) from error
     except (ValueError, OSError) as error:
         raise UserError(f"{path.name}: expected a TOML file, got one that cannot be read: {error}") from error
+    content = in_todays_words(content, place, {"controls": "baselines"})
     protocol = PROTOCOL(content.get("protocol", NOTHING), place.below("protocol"))
     known = getattr(protocols[protocol], "options", {})
     reader = legal if protocols.origin(protocol) != SHIPPED else lambda allowed: different(legal(allowed))
@@ -304,7 +305,7 @@ def _check(suite: Suite) -> None:
     tables: list[tuple[str, Mapping[str, Any]]] = [
         (f"presets.{preset.name}.training_of", preset.training_of) for preset in suite.presets.values()
     ]
-    for key, several in (("methods", suite.methods), ("controls", suite.controls)):
+    for key, several in (("methods", suite.methods), ("baselines", suite.controls)):
         tables += [(f"{key}.{entry.name}.training_of", entry.training_of) for entry in several]
         tables += [(f"{key}.{entry.name}.models", entry.models) for entry in several]
     for key, by_model in tables:
@@ -315,7 +316,7 @@ def _check(suite: Suite) -> None:
     known = {entry.name for entry in (*suite.methods, *suite.controls)} | {*CONTROLS}
     for entry in suite.methods:
         if entry.first_is and entry.first_is not in known:
-            told = f"unknown entry {entry.first_is!r}{nearest(entry.first_is, known)}"
+            told = f"unknown configuration {entry.first_is!r}{nearest(entry.first_is, known)}"
             raise UserError(f"{suite.file}: key 'methods.{entry.name}.first_is': {told}")
     for preset in suite.presets.values():
         if preset.name.endswith(TRIALS):
@@ -329,7 +330,7 @@ def _check(suite: Suite) -> None:
         for name in preset.without:
             if name not in spared:
                 raise UserError(
-                    f"{suite.file}: key 'presets.{preset.name}.without': unknown variant or control {name!r}"
+                    f"{suite.file}: key 'presets.{preset.name}.without': unknown variant or baseline {name!r}"
                     f"{nearest(name, spared)}"
                 )
 
@@ -347,7 +348,7 @@ def _expect_run(suite: Suite) -> None:
             beside = (one.networks(model) for one in (*whole.methods, *whole.controls) for model in preset.models)
             runs = {*unasked, *preset.models, *chain.from_iterable(beside)}
             trained.append((f"presets.{preset.name}", preset.training_of, runs))
-    for key, several in (("methods", suite.methods), ("controls", suite.controls)):
+    for key, several in (("methods", suite.methods), ("baselines", suite.controls)):
         own = ((entry, chain.from_iterable(entry.models.values())) for entry in several if entry.models)
         trained += [(f"{key}.{entry.name}", entry.training_of, {*networks}) for entry, networks in own]
     for key, training_of, runs in trained:
@@ -359,9 +360,9 @@ def _expect_run(suite: Suite) -> None:
 
 def _expect_told_apart(suite: Suite) -> None:
     """Raises UserError for two entries that reports would call the same. One that is a control, too, is one entry."""
-    entries = {"methods": suite.methods, "controls": suite.controls}
+    entries = {"methods": suite.methods, "baselines": suite.controls}
     known = {entry.name for entry in suite.controls}
-    entries["controls that run unasked"] = tuple(Entry(name) for name in CONTROLS if name not in known)
+    entries["baselines that run unasked"] = tuple(Entry(name) for name in CONTROLS if name not in known)
     listed = [(key, entry) for key, several in entries.items() for entry in several]
     alone = {(model,) for _, entry in listed for model in entry.models}
     beside = {preset.models for preset in suite.presets.values()} | alone
@@ -371,7 +372,7 @@ def _expect_told_apart(suite: Suite) -> None:
             where = f"key {key!r}" if key == other_key else f"keys {key!r} and {other_key!r}"
             raise UserError(
                 f"{suite.file}: {where}: {one.name!r} is there twice and reads the same; "
-                "tell the entries apart by `variant`, a few words"
+                "tell the configurations apart by `variant`, a few words"
             )
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from routebench.arguments import Legal
 from routebench.errors import UserError, nearest
+from routebench.registry import extensions
 
 Kind = TypeVar("Kind")
 
@@ -32,6 +33,28 @@ class Place:
 
 Reader = Callable[[Any, Place], Any]
 """From what stands at a place of a file to what a type holds."""
+
+
+def in_todays_words(value: Any, place: Place, former: Mapping[str, str]) -> Any:
+    """A table whose keys have their names of today, in place of former ones, which are told.
+
+    Args:
+        value: a table, or what is there in its place.
+        place: of it.
+        former: former names of keys, and those of today.
+
+    Raises:
+        UserError: a key is there by both names.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    for old, now in former.items():
+        if old in value and now in value:
+            raise place.below(now).wrong(f"expected one of {now!r} and its former name {old!r}, got both")
+        if old in value:
+            key = place.below(old).path
+            extensions.warn(f"{place.file}: key {key!r} is {now!r} now; the old name is read until the next release")
+    return {former.get(key, key): one for key, one in value.items()}
 
 
 class _Nothing:

@@ -19,25 +19,25 @@ from routebench.recipe import LEGAL
 from routebench.registry import models, routing
 from routebench.routing import hyperparameters_of
 
-MOST_KNOBS = 16
+MOST_HYPERPARAMETERS = 16
 """Dimensions of the Sobol sequence, always drawn: the points of an entry do not depend on what others have to set."""
 OF_MODEL, OF_METHOD = "model.", "method."
-"""How the names begin of knobs that are arguments of the network, and hyperparameters of the method."""
+"""How the names begin of hyperparameters that are arguments of the network, and hyperparameters of the method."""
 FIRST_SEED = 1_000
 """Of trials; those of final runs count from 0, and those of each repeat from so many further on."""
 
-Knob = Range | Among
+Hyperparameter = Range | Among
 
 
-def _is_knob(value: Any) -> bool:
+def _is_hyperparameter(value: Any) -> bool:
     if isinstance(value, list):
         return True
     return isinstance(value, Mapping) and {*value} <= {"low", "high", "scale"} and {*value} >= {"low", "high"}
 
 
-def knob(value: Any, place: Place) -> Knob:
+def hyperparameter(value: Any, place: Place) -> Hyperparameter:
     """A range or a list of values from a suite's file."""
-    expect("{ low, high, scale } or a list of values", _is_knob)(value, place)
+    expect("{ low, high, scale } or a list of values", _is_hyperparameter)(value, place)
     try:
         return Among(tuple(value)) if isinstance(value, list) else Range(**value)
     except (ValueError, TypeError) as error:
@@ -47,15 +47,15 @@ def knob(value: Any, place: Place) -> Knob:
 _RECIPE = {*LEGAL} - {"train_on"}  # trials leave out what they are scored by
 
 
-def _recipe_knobs(value: Any, place: Place) -> dict[str, Knob]:
-    """Knobs of the recipe, each of which a recipe has and takes."""
-    found = {key: knob(one, place.below(key)) for key, one in expect_known(value, place, _RECIPE).items()}
+def _recipe_hyperparameters(value: Any, place: Place) -> dict[str, Hyperparameter]:
+    """Hyperparameters of the recipe, each of which a recipe has and takes."""
+    found = {key: hyperparameter(one, place.below(key)) for key, one in expect_known(value, place, _RECIPE).items()}
     for key, one in found.items():
         _expect_legal(one, LEGAL[key], place.below(key))
     return found
 
 
-def _expect_legal(one: Knob, legal: Legal, place: Place) -> None:
+def _expect_legal(one: Hyperparameter, legal: Legal, place: Place) -> None:
     for value in one.values if isinstance(one, Among) else (one.low, one.high):
         if not legal.fits(value):
             raise place.wrong(f"expected {legal}, got {value!r}")
@@ -73,9 +73,9 @@ class FairTuning:
         finalists: how many of the best trials of every entry are repeated before one is chosen.
         repeats: with how many further seeds each.
         take: at most so many images are used of a fold's data set.
-        training: knobs of the recipe, shared by all entries.
-        model: knobs of the network, shared by all entries whose network has them.
-        methods: further knobs by method. They cost no further trials. A method that is not named here has those that
+        training: hyperparameters of the recipe, shared by all entries.
+        model: hyperparameters of the network, shared by all entries whose network has them.
+        methods: further hyperparameters by method. They cost no further trials. A method that is not named here has those that
             its class declares, in the annotations of its hyperparameters.
     """
 
@@ -86,17 +86,19 @@ class FairTuning:
     finalists: Count = 1
     repeats: Count = 1
     take: Count | None = None
-    training: Annotated[Mapping[str, Knob], _recipe_knobs] = field(default_factory=dict)
-    model: Annotated[Mapping[str, Knob], by_key(knob)] = field(default_factory=dict)
-    methods: Annotated[Mapping[str, Mapping[str, Knob]], by_key(by_key(knob))] = field(default_factory=dict)
+    training: Annotated[Mapping[str, Hyperparameter], _recipe_hyperparameters] = field(default_factory=dict)
+    model: Annotated[Mapping[str, Hyperparameter], by_key(hyperparameter)] = field(default_factory=dict)
+    methods: Annotated[Mapping[str, Mapping[str, Hyperparameter]], by_key(by_key(hyperparameter))] = field(
+        default_factory=dict
+    )
 
     @property
-    def shared(self) -> dict[str, Knob]:
-        """The knobs of all entries, by name."""
+    def shared(self) -> dict[str, Hyperparameter]:
+        """The hyperparameters of all entries, by name."""
         return {**self.training, **{f"{OF_MODEL}{name}": one for name, one in self.model.items()}}
 
-    def own(self, method: str) -> dict[str, Knob]:
-        """The knobs of a method's own, by name: the suite's, or those that its class declares."""
+    def own(self, method: str) -> dict[str, Hyperparameter]:
+        """The hyperparameters of a method's own, by name: the suite's, or those that its class declares."""
         known = self.methods.get(method)
         if known is None and method in routing:
             legal = legal_values(routing[method].__init__)
@@ -128,11 +130,13 @@ class FairTuning:
         if self.scored > self.folds:
             raise place.below("scored").wrong(f"expected at most the number of folds, {self.folds}, got {self.scored}")
         most = max(map(len, self.methods.values()), default=0)
-        if len(self.shared) + most > MOST_KNOBS:
-            raise place.wrong(f"expected at most {MOST_KNOBS} knobs of one entry, got {len(self.shared) + most}")
+        if len(self.shared) + most > MOST_HYPERPARAMETERS:
+            raise place.wrong(
+                f"expected at most {MOST_HYPERPARAMETERS} hyperparameters of one configuration, got {len(self.shared) + most}"
+            )
 
     def expect_known(self, identities: Collection[Identity], place: Place) -> None:
-        """Raises UserError for a knob that no entry has, and for a hyperparameter that a method lacks or refuses."""
+        """Raises UserError for a hyperparameter that no entry has, and for a hyperparameter that a method lacks or refuses."""
         for name in self.model:
             if not any(_has(identity, f"{OF_MODEL}{name}") for identity in identities):
                 raise place.below("model").below(name).wrong("no network of this preset has such an argument")
@@ -149,42 +153,44 @@ class FairTuning:
                 _expect_legal(one, legal[name], at)
 
     def point(self, identity: Identity, trial: int, fixed: Collection[str] = ()) -> dict[str, Any]:
-        """What an entry tries: the value of each of its knobs, by name.
+        """What an entry tries: the value of each of its hyperparameters, by name.
 
-        The values of shared knobs are the same for all entries, and those of own knobs for all numbers of iterations.
+        The values of shared hyperparameters are the same for all entries, and those of own hyperparameters for all numbers of iterations.
 
         Args:
             identity: of the entry.
             trial: its number, from 0.
-            fixed: names of knobs that are not turned, because the suite or the user sets them.
+            fixed: names of hyperparameters that are not turned, because the suite or the user sets them.
 
         Raises:
-            UserError: the method has too many knobs.
+            UserError: the method has too many hyperparameters.
         """
         names = {**self.shared, **self.own(identity.method)}
-        if len(names) > MOST_KNOBS:
-            raise UserError(f"{identity.method}: expected at most {MOST_KNOBS} knobs to be tuned, got {len(names)}")
+        if len(names) > MOST_HYPERPARAMETERS:
+            raise UserError(
+                f"{identity.method}: expected at most {MOST_HYPERPARAMETERS} hyperparameters to be tuned, got {len(names)}"
+            )
         each = self.trials // self.studies
         shares = _sobol(self.study(trial), each)[trial % each]
         found = {name: one.at(float(share)) for (name, one), share in zip(names.items(), shares, strict=False)}
         return {name: value for name, value in found.items() if name not in fixed and _has(identity, name)}
 
 
-def _has(identity: Identity, knob_name: str) -> bool:
-    """Whether an entry has a knob: a network without capsules has no scale of its transformation matrices."""
-    if not knob_name.startswith(OF_MODEL):
+def _has(identity: Identity, name: str) -> bool:
+    """Whether an entry has a hyperparameter: a network without capsules has no scale of its transformation matrices."""
+    if not name.startswith(OF_MODEL):
         return True
     parameters = inspect.signature(models[identity.model]).parameters
-    return knob_name.removeprefix(OF_MODEL) in parameters
+    return name.removeprefix(OF_MODEL) in parameters
 
 
 @cache
 def _sobol(study: int, count: int) -> NDArray[np.float64]:
-    """[count, MOST_KNOBS], in [0, 1). A number of trials that is no power of two takes the first of the next."""
+    """[count, MOST_HYPERPARAMETERS], in [0, 1). A number of trials that is no power of two takes the first of the next."""
     from scipy.stats import qmc
 
     power = int(np.ceil(np.log2(count)))
-    points: NDArray[np.float64] = qmc.Sobol(MOST_KNOBS, scramble=True, rng=study).random_base2(power)[:count]
+    points: NDArray[np.float64] = qmc.Sobol(MOST_HYPERPARAMETERS, scramble=True, rng=study).random_base2(power)[:count]
     return points
 
 
@@ -203,7 +209,7 @@ def settled(identity: Identity, point: Mapping[str, Any]) -> Identity:
 
 
 def values(identity: Identity, names: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """The names of knobs, each with its value in an identity."""
+    """The names of hyperparameters, each with its value in an identity."""
     held = {
         **identity.training,
         **{f"{OF_MODEL}{name}": value for name, value in identity.model_params.items()},

@@ -144,7 +144,7 @@ def test_the_reduction_is_the_mean_over_seeds_paired_with_the_cnn(runs):
 
 def test_who_could_not_be_matched_is_told_and_has_no_number(runs):
     table = analyses["viewpoint-table"](runs).shown().set_index("Method")
-    below, above = table.loc["Dynamic, T = 1"], table.loc["Uniform routing (control)"]
+    below, above = table.loc["Dynamic, T = 1"], table.loc["Uniform routing (baseline)"]
     assert below["Not matched"] == (
         "held-out match: 3 seeds never as good (44.0 to 44.2 points); "
         "test match: 3 seeds never as good (40.0 to 40.2 points)"

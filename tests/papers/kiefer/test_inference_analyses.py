@@ -71,9 +71,9 @@ def test_rows_are_in_order_and_the_sentence_has_the_numbers(runs):
     assert analysis.reading.endswith(".")
     assert not analysis.shown().isin(["nan", "None", "<NA>"]).any().any()
     shown = analysis.shown()["Class capsules of"]
-    assert {"No sharing (control)", "Uniform routing (control)"} <= set(shown) and "No sharing + inference, L1" in set(
+    assert {"No sharing (baseline)", "Uniform routing (baseline)"} <= set(
         shown
-    )
+    ) and "No sharing + inference, L1" in set(shown)
     assert not any("+ inference" in name and "(control)" in name for name in shown)
     assert set(table.loc[table["inference"] != "forward", "role"]) == {"method"}
     assert set(analysis.main.table["condition"]) >= {"Dynamic, T = 3", "No sharing", "Uniform routing"}

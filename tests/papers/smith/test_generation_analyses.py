@@ -49,7 +49,7 @@ variant = "full posterior"
 models = { generative-capsules-small = "generative-capsules-small" }
 model_params = { posterior = "full" }
 
-[[controls]]
+[[baselines]]
 name = "vae"
 models = { generative-capsules-small = "vae" }
 
@@ -286,7 +286,7 @@ def test_generative_numbers_stand_beside_the_published_limit(runs):
     analysis = analyses["bound"](runs)
     shown = analysis.shown().set_index("Model")["Generative"]
     assert shown[READ_OURS].endswith("(published < 30000)")
-    assert "published" not in shown[READ_FULL] and shown["VAE (1 of 2 seeds) (control)"] == "–"
+    assert "published" not in shown[READ_FULL] and shown["VAE (1 of 2 seeds) (baseline)"] == "–"
     assert "as published" in analysis.reading
     assert re.search(r"smallest squared error with .+ \([\d.]+ per image, summed over pixels\)", analysis.reading)
     larger = analyses["bound"](given(runs, "generative_parameters", (31000, 31000)))

@@ -25,7 +25,7 @@ def tsai_cnn(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
 
 
 @models.register("tsai-small-cnn", version=1)
-@facts(source="control: `tsai-cnn` with 48 channels, the size of `tsai-small`, no capsules", routed=False)
+@facts(source="baseline: `tsai-cnn` with 48 channels, the size of `tsai-small`, no capsules", routed=False)
 def tsai_small_cnn(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
     """`tsai-cnn` with so many channels that it has the size of `tsai-small` on 28 x 28 images of 10 classes."""
     return _cnn(shape, classes, 48)

@@ -96,7 +96,7 @@ def tsai_small_multimnist_vector(routing: MakeRouting, shape: tuple[int, int, in
 
 
 @models.register("tsai-small-multimnist-cnn", version=1)
-@facts(source="control: the layers of tsai-small-multimnist-matrix, their units, no capsules", **PLAIN)
+@facts(source="baseline: the layers of tsai-small-multimnist-matrix, their units, no capsules", **PLAIN)
 def tsai_small_multimnist_cnn(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
     """`tsai-multimnist-cnn` with 32 and 128 channels, and 160 units whose mean is classified."""
     return _plain(shape, classes, SMALL, learned_pooling=False)

@@ -57,7 +57,7 @@ def part_capsules_true(routing: MakeRouting, shape: tuple[int, int, int], classe
 
 
 @models.register("part-sets", version=1)
-@facts(source="control: no capsules, of the size of part-capsules or more", routed=False, **FACTS)
+@facts(source="baseline: no capsules, of the size of part-capsules or more", routed=False, **FACTS)
 def part_sets(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
     """Every place, with the number of its row, goes through two layers; the sum over all places through one more.
 

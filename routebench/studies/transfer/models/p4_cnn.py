@@ -105,7 +105,7 @@ class _MeanOverTurns(nn.Module):
 
 @models.register("cnn-p4", version=1)
 @facts(
-    source="control: convolutions of Cohen and Welling, ICML 2016, in the size of `capsnet`, no capsules",
+    source="baseline: convolutions of Cohen and Welling, ICML 2016, in the size of `capsnet`, no capsules",
     routed=False,
     title="CNN, p4",
     colour="sand",
@@ -117,7 +117,7 @@ def cnn_p4(shape: tuple[int, int, int], classes: int) -> P4CNN:
 
 @models.register("cnn-p4-small", version=1)
 @facts(
-    source="control: convolutions of Cohen and Welling, ICML 2016, in the size of `capsnet-small`, no capsules",
+    source="baseline: convolutions of Cohen and Welling, ICML 2016, in the size of `capsnet-small`, no capsules",
     routed=False,
 )
 def cnn_p4_small(shape: tuple[int, int, int], classes: int) -> P4CNN:
@@ -127,7 +127,7 @@ def cnn_p4_small(shape: tuple[int, int, int], classes: int) -> P4CNN:
 
 @models.register("cnn-p4-invariant", version=1)
 @facts(
-    source="control: convolutions of Cohen and Welling, ICML 2016, in the size of `capsnet`, no capsules",
+    source="baseline: convolutions of Cohen and Welling, ICML 2016, in the size of `capsnet`, no capsules",
     routed=False,
     title="CNN, p4, invariant",
     colour="sand",
@@ -139,7 +139,7 @@ def cnn_p4_invariant(shape: tuple[int, int, int], classes: int) -> P4CNN:
 
 @models.register("cnn-p4-invariant-small", version=1)
 @facts(
-    source="control: convolutions of Cohen and Welling, ICML 2016, in the size of `capsnet-small`, no capsules",
+    source="baseline: convolutions of Cohen and Welling, ICML 2016, in the size of `capsnet-small`, no capsules",
     routed=False,
 )
 def cnn_p4_invariant_small(shape: tuple[int, int, int], classes: int) -> P4CNN:
