@@ -129,7 +129,8 @@ def _decided(table: DataFrame, answer: str) -> int:
 def _reading(table: DataFrame, margin: float) -> str:
     counts = table["answer"].value_counts()
     decided = _decided(table, "answer")
-    named = f"{decided} of {wording.plural(len(table), 'pre-specified comparison')} {'is' if decided == 1 else 'are'} decided"
+    every = wording.plural(len(table), "pre-specified comparison")
+    named = f"{decided} of {every} {'is' if decided == 1 else 'are'} decided"
     told = f"{named} at a margin of {margin:g} points"
     kinds = [f"{counts[answer]} {answer}" for answer in dict.fromkeys(ANSWERS.values()) if answer in counts]
     return f"{told}: {wording.listed(kinds, len(kinds))}."

@@ -22,6 +22,7 @@ import networkx as nx
 
 LONG = 40  # lines of a function, without its docstring
 TOP = "(top)"
+ADDED = ("papers", "studies")
 
 
 @dataclass(frozen=True)
@@ -244,7 +245,8 @@ def _names(file: File) -> int:
 def _newcomers(house: House) -> list[str]:
     analyses = [file for file in house.files if file.rooms[0] == "analyses"]
     methods = [file for file in house.files if file.rooms[0] == "routing" and "register(" in file.path.read_text()]
-    suites = [len(_keys(tomllib.loads(path.read_text()))) for path in sorted(house.root.glob("suites/*.toml"))]
+    files = [*house.root.glob("suites/*.toml"), *house.root.glob("routebench/*/*/suites/*.toml")]
+    suites = [len(_keys(tomllib.loads(path.read_text()))) for path in files]
     example = File(house.root / "examples" / "my_routing.py", house.root)
     return [
         (
@@ -260,6 +262,14 @@ def _newcomers(house: House) -> list[str]:
     ]
 
 
+def _parts(house: House) -> list[str]:
+    """Lines of the core, and of what papers and questions of our own add to it."""
+    added = [file for file in house.files if file.rooms[0] in ADDED]
+    core = [file for file in house.files if file.rooms[0] not in ADDED]
+    told = {"core": core, "papers and studies": added}
+    return [f"{name}: {len(files)} files, {sum(file.lines for file in files)} lines" for name, files in told.items()]
+
+
 def figures(root: Path) -> list[str]:
     """All figures, as lines of text."""
     house = House(root)
@@ -272,6 +282,7 @@ def figures(root: Path) -> list[str]:
         *_table(house),
         "",
         f"routebench and analyses: {len(house.files)} files, {sum(file.lines for file in house.files)} lines of Python",
+        *_parts(house),
         f"tests: {len(tests)} files, {sum(tests)} lines",
         (
             f"functions: {len(lengths)}, median {median(lengths):.0f} lines, 90 % within "

@@ -215,7 +215,7 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
 
 
 def _fixed(preset: Preset, entry: Entry) -> frozenset[str]:
-    """Names of the hyperparameters that preset, entry or user set; the recipe of the suite itself is where tuning starts."""
+    """Names of hyperparameters that preset, entry or user set; the recipe of the suite is where tuning starts."""
     of_model = (f"{OF_MODEL}{name}" for name in {**preset.model_params, **entry.model_params})
     of_method = (f"{OF_METHOD}{name}" for name in entry.params)
     return frozenset({*preset.training, *entry.training, *of_model, *of_method})

@@ -19,7 +19,7 @@ from routebench.recipe import LEGAL
 from routebench.registry import models, routing
 from routebench.routing import hyperparameters_of
 
-MOST_HYPERPARAMETERS = 16
+MOST = 16
 """Dimensions of the Sobol sequence, always drawn: the points of an entry do not depend on what others have to set."""
 OF_MODEL, OF_METHOD = "model.", "method."
 """How the names begin of hyperparameters that are arguments of the network, and hyperparameters of the method."""
@@ -75,7 +75,7 @@ class FairTuning:
         take: at most so many images are used of a fold's data set.
         training: hyperparameters of the recipe, shared by all entries.
         model: hyperparameters of the network, shared by all entries whose network has them.
-        methods: further hyperparameters by method. They cost no further trials. A method that is not named here has those that
+        methods: further ones by method. They cost no further trials. A method that is not named here has those that
             its class declares, in the annotations of its hyperparameters.
     """
 
@@ -130,13 +130,13 @@ class FairTuning:
         if self.scored > self.folds:
             raise place.below("scored").wrong(f"expected at most the number of folds, {self.folds}, got {self.scored}")
         most = max(map(len, self.methods.values()), default=0)
-        if len(self.shared) + most > MOST_HYPERPARAMETERS:
+        if len(self.shared) + most > MOST:
             raise place.wrong(
-                f"expected at most {MOST_HYPERPARAMETERS} hyperparameters of one configuration, got {len(self.shared) + most}"
+                f"expected at most {MOST} hyperparameters of one configuration, got {len(self.shared) + most}"
             )
 
     def expect_known(self, identities: Collection[Identity], place: Place) -> None:
-        """Raises UserError for a hyperparameter that no entry has, and for a hyperparameter that a method lacks or refuses."""
+        """Raises UserError for a hyperparameter that no entry has, and for one that a method lacks or refuses."""
         for name in self.model:
             if not any(_has(identity, f"{OF_MODEL}{name}") for identity in identities):
                 raise place.below("model").below(name).wrong("no network of this preset has such an argument")
@@ -155,7 +155,7 @@ class FairTuning:
     def point(self, identity: Identity, trial: int, fixed: Collection[str] = ()) -> dict[str, Any]:
         """What an entry tries: the value of each of its hyperparameters, by name.
 
-        The values of shared hyperparameters are the same for all entries, and those of own hyperparameters for all numbers of iterations.
+        The values of shared ones are the same for all entries, and those of own ones for all numbers of iterations.
 
         Args:
             identity: of the entry.
@@ -166,10 +166,8 @@ class FairTuning:
             UserError: the method has too many hyperparameters.
         """
         names = {**self.shared, **self.own(identity.method)}
-        if len(names) > MOST_HYPERPARAMETERS:
-            raise UserError(
-                f"{identity.method}: expected at most {MOST_HYPERPARAMETERS} hyperparameters to be tuned, got {len(names)}"
-            )
+        if len(names) > MOST:
+            raise UserError(f"{identity.method}: expected at most {MOST} hyperparameters to be tuned, got {len(names)}")
         each = self.trials // self.studies
         shares = _sobol(self.study(trial), each)[trial % each]
         found = {name: one.at(float(share)) for (name, one), share in zip(names.items(), shares, strict=False)}
@@ -186,11 +184,11 @@ def _has(identity: Identity, name: str) -> bool:
 
 @cache
 def _sobol(study: int, count: int) -> NDArray[np.float64]:
-    """[count, MOST_HYPERPARAMETERS], in [0, 1). A number of trials that is no power of two takes the first of the next."""
+    """[count, MOST], in [0, 1). A number of trials that is no power of two takes the first of the next."""
     from scipy.stats import qmc
 
     power = int(np.ceil(np.log2(count)))
-    points: NDArray[np.float64] = qmc.Sobol(MOST_HYPERPARAMETERS, scramble=True, rng=study).random_base2(power)[:count]
+    points: NDArray[np.float64] = qmc.Sobol(MOST, scramble=True, rng=study).random_base2(power)[:count]
     return points
 
 
