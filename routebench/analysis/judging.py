@@ -14,7 +14,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from routebench.analysis._ranges import ANY, range_of, range_of_difference
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import MARGIN
 from routebench.analysis.contenders import falling
+from routebench.catalogue import page_of
 from routebench.errors import UserError
 from routebench.statistics import OVER_SEEDS, OVER_SEEDS_TWO_STAGES, Collapses
 
@@ -39,8 +39,6 @@ POINTS = range_of_difference((0.0, 100.0), (0.0, 100.0))
 """Of differences of accuracies."""
 RISING = 5.0
 """Points of training accuracy in the last epoch, above which a network was trained too briefly to test a claim."""
-FILE = "claims.py"
-"""Of a paper's folder."""
 Condition = tuple[str, int | None]  # label and iterations
 BySeed = Mapping[int, float]
 Statistics = Iterable[tuple[BySeed, str]]
@@ -73,7 +71,7 @@ class PaperClaim:
 
     Args:
         claim: in our words.
-        source: paper and section.
+        source: paper and section. Suites that repeat the paper begin their `paper` alike.
         tested: the statistic, its unit, and the condition that the claim sets.
         protocol: of the parts that can test it.
         statistics: the claim holds if all are above zero; None if no test is written. Of the runs, and with
@@ -84,7 +82,6 @@ class PaperClaim:
         across: whether it compares these runs with another part of the folder.
         at_first: whether it is about the first epoch, so that networks need not have learned all that they can.
         form: hyperparameters that the claim is about, in methods that have them.
-        folder: of the paper, as `every_claim` fills it in; None for a claim that belongs to no folder.
     """
 
     claim: str
@@ -98,7 +95,6 @@ class PaperClaim:
     across: bool = False
     at_first: bool = False
     form: Mapping[str, Any] = field(default_factory=dict)
-    folder: Path | None = None
 
     @property
     def needs(self) -> str:
@@ -106,16 +102,9 @@ class PaperClaim:
         return f"routebench suite {self.suite}" if self.suite else self.untestable
 
     def _belongs_elsewhere(self, suite: str) -> bool:
-        """Whether a suite repeats another paper, in whose network the claim was not made.
-
-        A paper is a folder with claims. What repeats it lies in its folder of suites, and begins with its name.
-        """
-        repeated = (
-            folder
-            for folder in (file.parent for file in registry.beside(FILE))
-            if suite.startswith(f"{folder.name}-") and (folder / "suites" / f"{suite}.toml").is_file()
-        )
-        return any(self.folder not in (None, folder) for folder in repeated)
+        """Tells whether a suite says that it repeats another paper, in whose network the claim was not made."""
+        paper = str(page_of(suite).get("paper", ""))
+        return bool(paper) and not self.source.startswith(paper)
 
     def test(self, runs: Runs, parts: Sequence[Runs] = ()) -> JudgedClaim | None:
         """The verdict with the statistic that decides it; None if the runs hold too little."""
@@ -148,14 +137,14 @@ def every_claim() -> tuple[PaperClaim, ...]:
         UserError: a `claims.py` cannot be imported, or has no tuple `CLAIMS` of `PaperClaim`.
     """
     found: list[PaperClaim] = []
-    for file, module in zip(registry.beside(FILE), registry.claims(), strict=True):
+    for file, module in zip(registry.beside(registry.CLAIMS), registry.claims(), strict=True):
         told = getattr(module, "CLAIMS", None)
         if not isinstance(told, tuple) or not all(isinstance(claim, PaperClaim) for claim in told):
             raise UserError(
                 f"{file}: expected CLAIMS = (PaperClaim(...), ...), got {_named(told)}; "
                 "give the file such a tuple, or take it out of the folder"
             )
-        found += [replace(claim, folder=file.parent) for claim in told]
+        found += told
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ True
 from routebench.registry._folders import bundles, without
 from routebench.registry._loaded import loaded_source, own_file, own_files_of
 from routebench.registry._origin import OF_MODULE, SHIPPED, shipped, telling
-from routebench.registry._plugins import VARIABLE, Extensions, absolute, plugin_files, plugins_of_environment
+from routebench.registry._plugins import CLAIMS, VARIABLE, Extensions, absolute, plugin_files, plugins_of_environment
 from routebench.registry._registry import Registry
 
 extensions = Extensions()
@@ -29,6 +29,7 @@ suite_files = extensions.suite_files
 suite_origin = extensions.suites.origin
 
 __all__ = [
+    "CLAIMS",
     "EVERY",
     "OF_MODULE",
     "SHIPPED",

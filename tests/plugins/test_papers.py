@@ -55,7 +55,7 @@ def test_its_claims_and_numbers_stand_behind_those_that_ship(paper):
     claims, numbers = every_claim(), published.load_published()
     load_plugin(str(paper))
     (claim,) = every_claim()[len(claims) :]
-    assert (claim.claim, claim.folder) == (SAYS, paper)
+    assert claim.claim == SAYS
     known = published.load_published()
     assert known[:-1].equals(numbers)
     assert known.iloc[-1][["id", "value", "iterations"]].tolist() == ["LAB-001", 97.1, 1]
@@ -68,7 +68,7 @@ def test_a_report_judges_them(paper, call, tmp_path):
     assert (done.code, done.error) == (0, "")
     page = (tmp_path / "page.html").read_text()
     assert SAYS in page and "LAB-001" in page
-    assert not [claim for claim in every_claim() if claim.folder == paper], "the command has a process of its own"
+    assert not [claim for claim in every_claim() if claim.claim == SAYS], "the command has a process of its own"
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,9 @@ def test_bytes_that_are_no_text_are_refused(paper):
         published.load_published()
 
 
-def test_own_suites_that_begin_with_its_name_repeat_it(paper, write):
-    write({"lab/suites/lab-table.toml": "", "lab/suites/further.toml": ""})
+def test_own_suites_say_that_they_repeat_it(paper, write):
+    page = 'page = { title = "Table", paper = "Lab et al. 2030" }\n'
+    write({"lab/suites/lab-table.toml": page, "lab/suites/further.toml": ""})
     claim = next(claim for claim in every_claim() if claim.suite == "accuracy")
     load_plugin(str(paper))
     own = every_claim()[-1]
