@@ -1,6 +1,6 @@
 """Legal values of arguments. A signature declares them once; calls are checked, and listings read them.
 
-What of them a tuner looks among stands beside them: `Annotated[Positive, Range(0.1, 10, "log")]`.
+The values that a tuner tries stand beside them: `Annotated[Positive, Range(0.1, 10, "log")]`.
 
 >>> class Sharp:
 ...     @checked
@@ -39,11 +39,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Range:
-    """Where a tuner looks for a number: `Annotated[Positive, Range(0.1, 10, "log")]`.
+    """The range in which a tuner looks for a number: `Annotated[Positive, Range(0.1, 10, "log")]`.
 
     Args:
         low, high: the ends; between two integers only integers are looked at.
-        scale: by which shares of the range are equal.
+        scale: the scale on which shares of the range are equal.
 
     Raises:
         ValueError: the ends are no finite numbers in order, or a logarithmic range does not start above 0.
@@ -99,10 +99,10 @@ class Legal:
     Args:
         kind: `int`, `float`, `bool`, `str`, `list` or `tuple`; None if anything is legal, or `choices` decide.
         choices: all legal values, if they are few; else empty.
-        bounds: of a number, from `annotated_types`.
-        each: of a list, the legal values of its elements.
+        bounds: bounds of a number, from `annotated_types`.
+        each: the legal values of the elements of a list.
         optional: whether None is legal.
-        tuned: where a tuner looks for it; None if it stays as it is.
+        tuned: the values that a tuner tries; None if it stays as it is.
     """
 
     kind: type | None = None
@@ -170,7 +170,7 @@ class Legal:
         return self._as_declared(value)
 
     def fits(self, value: Any) -> bool:
-        """Whether a value is legal."""
+        """Tells whether a value is legal."""
         if value is None and self.optional:
             return True
         if self.choices:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 """A folder, or the disk that it is on, that can only be read."""
 NOT_OURS = {"a link", "a pipe", "a socket", "a device"}
-"""What is no place for a file that the user did not put there."""
+"""The kinds of thing in whose place no file is written unless the user named it."""
 OLD = 24 * 3600
 """Seconds after which an unfinished file of another machine is a leftover."""
 
@@ -41,8 +41,8 @@ def write_text(file: Path, text: str, *, lasting: bool = True) -> None:
     """Writes a file in one step: a reader, or a crash, finds the old one or the new one, whole. No link is followed.
 
     Args:
-        file: where.
-        text: of it. What UTF-8 cannot hold, as in names of files, becomes `printable`.
+        file: its path.
+        text: its content. What UTF-8 cannot hold, as in names of files, becomes `printable`.
         lasting: whether it waits until the disk has the file, so that a loss of power does not undo it.
 
     Raises:
@@ -57,7 +57,7 @@ def encoded(text: str) -> bytes:
 
 
 def write_tensors(file: Path, tensors: Mapping[str, "torch.Tensor"]) -> str:
-    """Likewise, for tensors, in safetensors; returns the SHA-256 of what was written."""
+    """Writes tensors as safetensors, in one step; returns the SHA-256 of what was written."""
     from safetensors.torch import save
 
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
@@ -67,7 +67,7 @@ def write_tensors(file: Path, tensors: Mapping[str, "torch.Tensor"]) -> str:
 
 
 def write_bytes(file: Path, content: bytes) -> None:
-    """Likewise, for bytes."""
+    """Writes bytes in one step, as `write_text` does text."""
     _replace(file, content)
 
 
@@ -75,7 +75,7 @@ def write_output(file: Path, content: str | bytes, what: str, *, named: bool = T
     """Writes a file that the user asked for, in one step, with the folders that it needs.
 
     Args:
-        file: where. A link stays, and what it leads to is written. Pipes and devices are written to.
+        file: its path. A link stays, and what it leads to is written. Pipes and devices are written to.
         content: text is written as UTF-8.
         what: what it is, for the message.
         named: whether the user named the place; in any other, a link, a pipe or a device is refused.
@@ -98,7 +98,7 @@ def write_output(file: Path, content: str | bytes, what: str, *, named: bool = T
 
 
 def is_stream(file: Path) -> bool:
-    """Whether it is a pipe or a device, beside which nothing else is to be written."""
+    """Tells whether it is a pipe or a device, beside which nothing else is to be written."""
     return file.exists() and not (file.is_file() or file.is_dir())
 
 
@@ -106,9 +106,9 @@ def expect_place(path: Path, what: str, option: str = "-o", *, folder: bool = Fa
     """Checks that a file, or a folder, can be written at a path as far as is known before it is tried.
 
     Args:
-        path: where. Folders on the way may be missing.
+        path: the path. Folders on the way may be missing.
         what: what is to be written, for the message.
-        option: that chooses another path.
+        option: the option that chooses another path.
         folder: whether it is a folder.
         named: whether the user named the place. A link in another may lead to files of the user's own.
 
@@ -145,7 +145,7 @@ def told_when_full(folder: Path) -> Iterator[None]:
     """Turns the errors of a disk that is full, or can only be read, into `StoreFull`.
 
     Args:
-        folder: that is written to, for the message.
+        folder: the folder that is written to, for the message.
     """
     try:
         yield

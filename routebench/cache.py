@@ -1,4 +1,4 @@
-"""Where routebench keeps what it can make again."""
+"""The folder in which routebench keeps what it can make again."""
 
 import os
 from pathlib import Path

@@ -35,7 +35,7 @@ KEPT = 8
 PLAIN = re.compile(r"[\w.-]+")
 """A name alone, without a colon and the like."""
 SHOWN = ("title", "colour", "first_is")
-"""What a method, or a network, may say of how it is shown."""
+"""Facts that a method, or a network, may state of how it is shown."""
 KINDS = ("methods", "models", "data", "suites", "analyses", "protocols", "recipes")
 
 Catalogue = dict[str, list[dict[str, Any]]]
@@ -128,7 +128,7 @@ def refuse_unknown(
 
 
 def _entries_of_suites(suite: str) -> set[str]:
-    """The names that suites give to methods and controls: those of routebench, and the user's file."""
+    """The names that suites give to methods and baselines: those of routebench, and the user's file."""
     found: set[str] = set()
     for file in (*suite_files().values(), *([Path(suite)] if suite.endswith(".toml") else [])):
         with contextlib.suppress(
@@ -142,7 +142,7 @@ def _entries_of_suites(suite: str) -> set[str]:
 
 
 def shown_as(name: str) -> dict[str, str]:
-    """How a method, or a network that is compared with methods, is shown: `SHOWN`, as far as it says so."""
+    """The `SHOWN` facts of a method, or of a network that is compared with methods, as far as it says so."""
     for kind in ("methods", "models"):
         if (entry := EVERY[kind].entries.get(name)) is not None:  # registered here, by whomever
             return _shown(getattr(entry, "facts", entry))
@@ -161,7 +161,7 @@ def _all_shown() -> dict[str, dict[str, str]]:
 
 
 def page_of(suite: str) -> dict[str, Any]:
-    """What a suite says of its page in a report: `title`, `paper` and `place`, as far as it says so."""
+    """The facts that a suite states of its page in a report: `title`, `paper` and `place`, as far as it says so."""
     return dict(_all_pages(tuple(loaded_plugins())).get(suite, {}))
 
 
@@ -174,17 +174,17 @@ def _all_pages(plugins: tuple[str, ...]) -> dict[str, dict[str, Any]]:
 
 @cache
 def facts_of_data(name: str) -> dict[str, Any]:
-    """What is stated of a data set by its name in plans, `take:5000:mnist` too; empty for a folder of images."""
+    """The facts stated of a data set by its name in plans, `take:5000:mnist` too; empty for a folder of images."""
     whole = name.rpartition(":")[2]
     return next((known for known in catalogue(kinds=("data",))["data"] if known["name"] == whole), {})
 
 
 def views_of(data: str, test_images: int) -> int | None:
-    """How many test images in a row show the same object; None if several do and nobody knows which.
+    """The number of test images in a row that show the same object; None if several do and nobody knows which.
 
     Args:
         data: name of the data set, as plans have it.
-        test_images: how many were measured: of some of them, nobody knows which are views of one object.
+        test_images: the number measured. If it is only a part, nobody knows which are views of one object.
     """
     known = facts_of_data(data)
     if "views" not in known:
@@ -215,7 +215,7 @@ def raised_within(kind: str, name: str) -> dict[str, dict[str, int]]:
 
 
 def _extended(plugins: Sequence[str], kinds: Sequence[str]) -> bool:
-    """Whether there may be more than routebench brings."""
+    """Tells whether there may be more than routebench brings."""
     if plugins or plugins_of_environment() or without():
         return True
     groups = ["routebench.suites" if kind == "suites" else EVERY[kind].package for kind in kinds if kind != "recipes"]
@@ -304,7 +304,7 @@ def _part_versions(name: str) -> dict[str, dict[str, int]]:
 
 
 def _parameters(name: str, known: Any, method: str | None) -> int | None:
-    """None where a model of the user's own cannot be built."""
+    """The number of parameters; None where a model of the user's own cannot be built."""
     import torch
 
     from routebench.models import build

@@ -11,7 +11,7 @@ from routebench.atomic import write_bytes
 
 
 class DamagedCheckpoint(Exception):
-    """A file holds no checkpoint, or not one of this run."""
+    """A file holds no checkpoint, or not one of this training run."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Checkpoint:
     """The state that a training run needs to go on.
 
     Args:
-        weights: of the network.
-        optimiser: the optimiser's tensors.
+        weights: weights of the network.
+        optimiser: the optimizer's tensors.
         best: the weights selected so far; empty when the last ones are kept.
         notes: text, as key and value.
     """

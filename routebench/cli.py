@@ -44,7 +44,7 @@ class Commands(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """As click's, with a suggestion in the error."""
+        """The command that was typed, as click finds it; the error has a suggestion."""
         known = self.list_commands(ctx)
         if args and not args[0].startswith("-") and args[0] not in known:
             raise click.UsageError(f"no such command {args[0]!r}{nearest(args[0], known)}", ctx)
@@ -109,12 +109,12 @@ def main() -> NoReturn:
 
 
 def _called_as() -> str:
-    """As the user typed it, for help and errors."""
+    """The program's name as the user typed it, for help and errors."""
     return "routebench" if Path(sys.argv[0]).name == "routebench" else "python -m routebench"
 
 
 def _way_to(error: click.NoSuchOption) -> str:
-    """What to write in place of an option that no command has, but methods or recipes; empty for any other."""
+    """Says what replaces an option that no command has, but methods or recipes; empty for any other."""
     from routebench.catalogue import catalogue
 
     name = error.option_name.lstrip("-").replace("-", "_")

@@ -11,7 +11,7 @@ from textwrap import shorten
 from types import FrameType
 
 LIBRARIES = ("<", *(path for name, path in sysconfig.get_paths().items() if name.endswith("lib") or name == "stdlib"))
-"""Where errors pass through but are seldom made: the standard library, installed packages, code without a file."""
+"""Places where errors are seldom made: the standard library, installed packages, code without a file."""
 PACKAGE = Path(__file__).parent
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """No space, no quota, a file larger than the system lets it be."""
@@ -20,14 +20,14 @@ MOST_TOLD = 400
 LONG = 100
 """Characters of a path that a message shows at most."""
 ROUTES = ("route", "iterate")
-"""What a class of the user may define of a routing method."""
+"""Parts of a routing method that a class of the user may define."""
 
 
 class UserError(Exception):
     """Bad input: one line that says what was expected, what came and what to do."""
 
     exit_code = 2
-    """Of the command line."""
+    """The exit code of the command line."""
 
     def __str__(self) -> str:
         return printable(super().__str__())
@@ -45,7 +45,7 @@ class Diverged(Exception):
     """Training produced a loss that is not finite.
 
     Args:
-        step: the optimiser step, counted from 0, at which it happened.
+        step: the optimizer step, counted from 0, at which it happened.
     """
 
     def __init__(self, step: int):
@@ -92,7 +92,7 @@ def _file_of(frame: FrameType) -> str:
 
 
 def _route_of(method: object) -> str:
-    """Where a class that is not routebench's defines its route; empty for any other object."""
+    """The line where a class that is not routebench's defines its route; empty for any other object."""
     for base in type(method).__mro__:
         code = next((vars(base)[name].__code__ for name in ROUTES if name in vars(base)), None)
         if code is not None and PACKAGE not in Path(code.co_filename).parents:
@@ -121,7 +121,7 @@ def _is_seen(one: str) -> bool:
 
 
 def refusal(error: OSError) -> str:
-    """What the system refused, in one line: the file, where it names one, and its reason."""
+    """The system's refusal in one line: the file, where it names one, and its reason."""
     reason = error.strerror or message_of(error) or type(error).__name__
     if error.filename is not None:
         file = str(error.filename)
@@ -142,7 +142,7 @@ def unknown(kind: str, name: str, known: Iterable[str], *, shipped: bool = False
     """The error for a name that nothing answers to, with the nearest known names.
 
     Args:
-        kind: of what is named, in words.
+        kind: the kind of thing that is named, in words.
         name: as given.
         known: the names that there are.
         shipped: whether all of them are routebench's, so that one of the user's own needs a plug-in.

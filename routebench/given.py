@@ -18,7 +18,7 @@ ACCEPTED = {
     str: (str, "text"), Path: (os.PathLike, "a path"), float: (Real, "a number"), int: (Integral, "a whole number"),
     bool: (bool, "true or false"), NoneType: (NoneType, "none"), Sequence: (Collection, "a list of these"),
 }  # fmt: skip
-"""What is taken where a type is annotated, and in words."""
+"""The types that are accepted where a type is annotated, and their name in words."""
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:

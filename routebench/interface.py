@@ -37,8 +37,8 @@ class SuiteRun:
 
     Args:
         folder: the results folder.
-        planned: the suites, with their cells.
-        counts: how many cells there are, were known before, were run now, have no result, and were left by the budget.
+        planned: the suites, with their runs.
+        counts: numbers of runs: planned, known before, executed now, without a result, and left by the budget.
         report: the page; None where no report was asked for.
         warnings: what was left out or damaged, a line each.
     """
@@ -51,7 +51,7 @@ class SuiteRun:
 
     @property
     def results(self) -> "DataFrame":
-        """Every value of these suites, as `load_results` has it; of other cells of the folder none."""
+        """Every value of these suites, as `load_results` has it; other runs of the folder are left out."""
         from routebench.engine.results import Store
 
         store = Store(self.folder)
@@ -76,12 +76,12 @@ class SuiteRun:
 
     @property
     def failed(self) -> int:
-        """Cells that were run and have no result; the same call tries them again."""
+        """The number of runs that were executed and have no result; the same call tries them again."""
         return self.counts.failed
 
     @property
     def left(self) -> int:
-        """Cells that the budget did not allow; the same call goes on with them."""
+        """The number of runs that the budget did not allow; the same call goes on with them."""
         return self.counts.left
 
     def write_report(self, output: Path | str | None = None) -> Path:
@@ -147,33 +147,33 @@ def run_suite(
 
     Args:
         suite: its name, a TOML file of your own, or `all`.
-        preset: size of the run: `smoke`, `quick` or `full`.
-        methods: run these instead of the suite's, such as `["em", "dynamic[detach=true]"]`. Controls run all the same.
+        preset: size of the experiment: `smoke`, `quick` or `full`.
+        methods: run these instead of the suite's, such as `["em", "dynamic[detach=true]"]`. Baselines run all the same.
         data: a data set instead of the preset's.
         models: networks instead of the preset's.
-        seeds: how many, instead of the preset's.
+        seeds: the number of seeds, instead of the preset's.
         jobs: processes at a time; by default one per core, or per GPU.
         device: `auto`, `cpu`, `cuda` for all GPUs, or one, such as `cuda:1`.
-        backend: what routing is computed with: `auto`, `reference`, `fused` or `triton`.
+        backend: the implementation of routing: `auto`, `reference`, `fused` or `triton`.
         results: folder that keeps results.
         plugins: files and folders with methods, models, data sets, protocols, analyses and suites of your own.
-        threads: of torch, per cell.
+        threads: torch threads per run.
         compile: whether networks are trained as `torch.compile` makes them. Each is compared with the plain one first,
-            and every cell has a process of its own.
-        isolate: whether every cell has a process of its own; by default where a plug-in takes part.
-        time_limit: of a cell, in seconds or as `"30m"`; it then becomes a `timeout`.
-        memory_limit: of a cell, in bytes or as `"4GB"`; it then becomes an `oom`. By default all cells in processes of
-            their own may take 90 % of the machine together.
-        budget: seconds, or such as `"20m"`, after which no cell is expected to end; others are left.
+            and every run has a process of its own.
+        isolate: whether every run has a process of its own; by default where a plug-in takes part.
+        time_limit: the most that a run may take, in seconds or as `"30m"`; beyond it the run becomes a `timeout`.
+        memory_limit: the most memory of a run, in bytes or as `"4GB"`; beyond it the run becomes an `oom`. By default
+            all runs in processes of their own may take 90 % of the machine together.
+        budget: seconds, or such as `"20m"`, after which no run is expected to end; others are left.
         executor: `local`, or `ray` for a running Ray cluster.
-        address: of the cluster's head.
-        gpus_per_cell: on a cluster, such as 0.25.
-        cells: keys of the only cells of the plan to run.
-        loss: to train every entry with, whatever the suite says.
+        address: address of the cluster's head.
+        gpus_per_cell: GPUs per run on a cluster, such as 0.25.
+        cells: keys of the runs to execute; the plan's others are left out.
+        loss: the loss to train every configuration with, whatever the suite says.
         settings: a file that `routebench tune` wrote, instead of the preset's.
-        until: points of accuracy; adds seeds until the 95 % interval of every comparison that the suite names is at
-            most this to either side.
-        progress: is called with every finished cell, and once a second between them.
+        until: points of accuracy; adds seeds until the 95 % interval of every pre-specified comparison is at most this
+            to either side.
+        progress: is called with every finished run, and once a second between them.
         report: whether the report is written.
 
     Raises:
@@ -222,7 +222,7 @@ def write_report(
     Args:
         results: a results folder.
         output: the page; `report.html` in the results folder if None.
-        plugins: with analyses of your own; they draw in a process of its own, which they may end.
+        plugins: plug-ins with analyses of your own; they draw in a process of its own, which they may end.
 
     Returns:
         its `page`, `warnings`, and whether an analysis is `broken`.
@@ -235,7 +235,7 @@ def write_report(
 
 
 def write_page(results: Path, output: Path | None, plugins: tuple[str, ...]) -> "Written":
-    """As `write_report`, with these plug-ins alone."""
+    """Writes the page as `write_report` does, with these plug-ins alone."""
     from routebench.report import Written
 
     written: Written = with_plugins(plugins, _written, results, output, plugins, gives=Written)
@@ -268,7 +268,7 @@ def compare(
         metrics, methods: only these; empty for all.
         alpha: family-wise significance level.
         tolerances: changes that are accepted, such as `["accuracy=0.5", "training_time=10%"]`.
-        must_see: changes that the comparison has to detect, likewise; else it is undecided.
+        must_see: changes in the same form that the comparison has to detect; else it is undecided.
 
     Returns:
         the comparison; its `exit_code` is that of the gate, and `routebench.comparing.as_text` writes it as text.
@@ -299,8 +299,8 @@ def check(
             class, which is checked in this one.
         plugins: files with routing methods of your own.
         device: `cuda` compares the processor with the GPU, too.
-        seed: of the random inputs.
-        time_limit: in seconds, or such as `"15m"`.
+        seed: seed of the random inputs.
+        time_limit: seconds, or such as `"15m"`.
 
     Raises:
         UserError: the seed is negative or too large, the method is unknown, it is not clear which one is meant, or a

@@ -19,10 +19,10 @@ Loss = Callable[[Output, Labels, "Moment"], Float[Tensor, ""]]
 
 @dataclass(frozen=True)
 class Moment:
-    """When in training a loss is evaluated; by default after it, when every schedule has ended.
+    """The point in training at which a loss is evaluated; by default its end, when every schedule has ended.
 
     Args:
-        step: optimiser steps taken.
+        step: optimizer steps taken.
         progress: share of the training run that has passed, 0 to 1.
     """
 

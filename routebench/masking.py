@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 POINTS = 5.0
-"""Of accuracy, from which a difference between two attacks counts."""
+"""Points of accuracy from which a difference between two attacks counts."""
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class Check:
     """One reason to doubt a number.
 
     Args:
-        question: which a yes makes suspect.
-        limit: beyond which the answer is yes.
-        unit: of value and limit.
+        question: a question to which a yes makes the number suspect.
+        limit: the value beyond which the answer is yes.
+        unit: unit of value and limit.
         below: whether the answer is yes below the limit instead of above it.
         serious: whether a yes makes the worst case over all attacks suspect; else it only says that some one attack
             cannot stand alone.
@@ -35,7 +35,7 @@ class Check:
     serious: bool = True
 
     def fires(self, value: float) -> bool:
-        """Whether a value makes the number suspect."""
+        """Tells whether a value makes the number suspect."""
         return value < self.limit if self.below else value > self.limit
 
 
@@ -96,7 +96,7 @@ CHECKS: Mapping[str, Check] = {
         0.01, "", "gradients are tiny", below=True, serious=False,
     ),
 }  # fmt: skip
-"""By name, in the order in which they are shown."""
+"""Checks by name, in the order in which they are shown."""
 
 
 def suspicions(fired: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a recipe's optimiser is made of."""
+"""The optimizers that a recipe may name."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from routebench.recipe import Recipe
 
 
 def make_optimiser(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """The recipe's optimiser of all parameters; Adam and SGD on CUDA take a step in one kernel."""
+    """The recipe's optimizer of all parameters; Adam and SGD on CUDA take a step in one kernel."""
     groups = _groups(network, recipe)
     common: dict[str, Any] = {"lr": recipe.learning_rate, "weight_decay": recipe.weight_decay}
     if recipe.optimiser == "rmsprop":  # as Kosiorek et al. set it for stacked capsule autoencoders
@@ -41,8 +41,8 @@ class TensorFlowRMSProp(torch.optim.Optimizer):
     Args:
         params: parameters, or groups of them.
         lr: the rate.
-        momentum, eps, weight_decay: as for torch's optimisers; weight decay is added to the gradient.
-        decay: share of the mean of squares that a step keeps.
+        momentum, eps, weight_decay: as for torch's optimizers; weight decay is added to the gradient.
+        decay: the share of the mean of squares that a step keeps.
     """
 
     def __init__(
@@ -75,5 +75,5 @@ class TensorFlowRMSProp(torch.optim.Optimizer):
 
 
 def _steps_in_one_kernel(parameters: Sequence[Tensor]) -> bool:
-    """Tells whether the optimiser takes its fused step: on CUDA, where each small kernel costs its start."""
+    """Tells whether the optimizer takes its fused step: on CUDA, where each small kernel costs its start."""
     return all(one.is_cuda and one.is_floating_point() for one in parameters)

@@ -1,4 +1,4 @@
-"""What people write into files and commands: plain values, which every results folder can hold."""
+"""Plain values, which people write into files and commands and every results folder can hold."""
 
 import math
 import re
@@ -39,7 +39,7 @@ def from_toml(text: bytes) -> dict[str, Any]:
 
 
 def fault_of(value: Any, key: str = "", depth: int = DEPTH) -> str:
-    """Why a value is not plain; empty if it is.
+    """Says why a value is not plain; empty if it is.
 
     Plain are text, true and false, none, integers of at most 64 bits, all floating-point numbers but NaN, which does
     not equal itself, and tables and lists of these.

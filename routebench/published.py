@@ -13,9 +13,9 @@ from the defaults, as in a label's brackets; then, after `; `, the words of a va
 `at most` or `about`; empty for the value itself); `rival` (the row that the paper compares it with); `any_network`
 (`yes` where the row is the plain form of its method: the comparison with its rival can be made on other networks too);
 `suite`, `preset` (that train and measure as the paper did; after `|` another preset that does so too); `cell_data` (the
-data set of their cells, where it is not `data`); `measured` (their metric; after `|` one that will do where a suite
+data set of their runs, where it is not `data`); `measured` (their metric; after `|` one that will do where a suite
 does not select as the paper did); `at` (columns of results and the value that they must have, `split=test;angle=45`;
-`iterations` is the T of the cell where the paper prints none, `best of 1,2,3` where it reports the best of several).
+`iterations` is the T of the run where the paper prints none, `best of 1,2,3` where it reports the best of several).
 Added when read: `rounding`, half a unit of the last printed digit; `spread`, the largest standard deviation that rounds
 to `uncertainty`, where that is one.
 """
@@ -37,7 +37,7 @@ from routebench.registry import beside
 FILE = "published.csv"
 ADDED = ("rounding", "spread")
 NUMBERS = {"value": r"-?[0-9]+(\.[0-9]+)?", "uncertainty": r"([0-9]+(\.[0-9]+)?)?", "iterations": "[0-9]*"}
-"""How the cells of a column look; all but `value` may be empty."""
+"""The form of the cells of a column; all but `value` may be empty."""
 COLUMNS = (
     *("id", "source", "citation", "where", "dataset", "data", "printed_method", "method", "model", "variant"),
     *("printed_iterations", "iterations", "metric", "unit", "value", "uncertainty", "uncertainty_kind"),
@@ -69,7 +69,7 @@ class PublishedAccuracy:
         id: its row in `published.csv`.
         accuracy: in %.
         source: authors and place, e.g. `Kiefer, Appendix A`.
-        conditions: how it was made, as far as the paper says.
+        conditions: the way it was made, as far as the paper says.
     """
 
     id: str
@@ -80,10 +80,10 @@ class PublishedAccuracy:
 
 @dataclass(frozen=True)
 class Statistic:
-    """What a printed number is.
+    """The statistic that a printed number is.
 
     Args:
-        runs: of how many; None where it is the best of a number that nobody states.
+        runs: the number of runs; None where it is the best of a number that nobody states.
         best: whether it is the best of them; else their mean.
     """
 
@@ -92,7 +92,7 @@ class Statistic:
 
     @classmethod
     def read(cls, text: str) -> "Statistic":
-        """As `published.csv` has it: empty, `mean of 5`, `best of 3` or `best of several`.
+        """Reads the statistic as `published.csv` has it: empty, `mean of 5`, `best of 3` or `best of several`.
 
         Raises:
             ValueError: it is none of these.
@@ -220,11 +220,11 @@ def find(data: str, model: str, method: str, iterations: int | None) -> Publishe
 
 
 def agrees(count: int, printed: str) -> bool | None:
-    """Whether a number of parameters is the printed one, to its printed digits; None where none is printed.
+    """Tells whether a number of parameters is the printed one, to its digits; None where none is printed.
 
     Args:
-        count: counted.
-        printed: such as `310K`, `7.99M`, `<30000`.
+        count: the number counted.
+        printed: the printed number, such as `310K`, `7.99M`, `<30000`.
     """
     found = re.fullmatch(r"([<>]?)([\d.]+)([KM]?)", printed)
     if found is None:

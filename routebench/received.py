@@ -16,9 +16,9 @@ from routebench.errors import UserError
 TEXT = 256 << 20
 """Bytes of the largest file of text that is read."""
 TENSORS = 4 << 30
-"""Likewise, of arrays or weights."""
+"""Bytes of the largest file of arrays or weights that is read."""
 PACK = 16 << 30
-"""Likewise, of a pack."""
+"""Bytes of the largest file of a pack that is read."""
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _KINDS = (
@@ -28,11 +28,11 @@ _KINDS = (
 
 
 class NotPlain(OSError):
-    """What has a file's name is something else, or too large.
+    """Something else than a file has a file's name, or the file is too large.
 
     Args:
         file: its path.
-        why: in words, such as `it is a pipe`.
+        why: the reason in words, such as `it is a pipe`.
     """
 
     def __init__(self, file: Path | str, why: str):
@@ -111,7 +111,7 @@ def expect_folders(folder: Path, parts: Iterable[str], what: str) -> None:
     Args:
         folder: the user may have named it by a link.
         parts: their names.
-        what: it is, for the message.
+        what: what it is, for the message.
 
     Raises:
         UserError: one is a link, which may lead to files of the reader's own, or no folder.

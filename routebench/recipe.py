@@ -32,7 +32,7 @@ VERSIONS: dict[str, dict[str, int]] = {
     "train_on": {},
     "precision": {},
 }
-"""Of those whose numbers have changed since results were published, by kind and name; all others have version 1."""
+"""Versions, by kind and name, of parts whose numbers changed since results were published; all others have 1."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,17 @@ class Recipe:
         epochs: passes over the training part.
         batch_size: images per step; an incomplete last batch is used too.
         optimiser: `adam`, `sgd` or `rmsprop`.
-        learning_rate, momentum, weight_decay: of the optimiser; momentum is that of SGD and RMSProp.
-        decayed: what weight decay pulls towards zero: `all` parameters, or `weights` alone, which are parameters of
-            that name with two axes or more: no biases, and no betas of EM routing. Matrices under other names, such as
-            the gate of self-routing, do not decay either.
-        schedule: of the learning rate. `exponential`: times `decay` every `decay_steps` steps, continuously (Sabour et
-            al. 2017: 0.96 every 2,000). `milestones`: times `decay` at each of `milestones`, in epochs (Tsai et al.
-            2020: 0.1 at 150 and 250 of 350).
+        learning_rate, momentum, weight_decay: the optimizer's; momentum is that of SGD and RMSProp.
+        decayed: the parameters that weight decay pulls towards zero: `all` parameters, or `weights` alone, which are
+            parameters of that name with two axes or more: no biases, and no betas of EM routing. Matrices under other
+            names, such as the gate of self-routing, do not decay either.
+        schedule: schedule of the learning rate. `exponential`: times `decay` every `decay_steps` steps, continuously
+            (Sabour et al. 2017: 0.96 every 2,000). `milestones`: times `decay` at each of `milestones`, in epochs (Tsai
+            et al. 2020: 0.1 at 150 and 250 of 350).
         loss: see `routebench.losses`; `own` is the network's own objective, which sees no label.
         reconstruction: weight of the reconstruction loss; above 0 it needs a network with a decoder.
-        augmentation: of training images; see `routebench.data.augment`.
-        selection: which weights are kept: those of the `last` epoch, or of the best one on the held-out part, by
+        augmentation: changes to training images; see `routebench.data.augment`.
+        selection: the weights that are kept: those of the `last` epoch, or of the best one on the held-out part, by
             accuracy, or by the objective where that is the network's own.
         train_on: the `train`ing part, or `all` that the data set's authors have for training: the held-out part too.
             Nothing can then be selected.

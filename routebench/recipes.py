@@ -22,11 +22,11 @@ FILE = "recipes.toml"
 
 @dataclass(frozen=True)
 class NamedRecipe:
-    """How a paper trains.
+    """The training settings of a paper.
 
     Args:
         source: who trains so, and what the settings are for.
-        settings: of a `routebench.recipe.Recipe`; what is not here is left to its default, and so not known.
+        settings: settings of a `routebench.recipe.Recipe`; any other is left to its default, and so not known.
     """
 
     source: str

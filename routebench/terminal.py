@@ -7,7 +7,7 @@ import sys
 import warnings
 
 STAND_INS = {"−": "-", "–": "-", "×": "x", "±": "+/-", "≥": ">=", "≤": "<=", "→": "->", "…": "...", "·": "*", "’": "'"}
-"""For the signs that tables and messages are written with."""
+"""Replacements for the signs that tables and messages are written with."""
 LOUD = ("matplotlib", "torch.utils")
 """Loggers of libraries that tell of folders and tools which nobody asked for."""
 REMARKS = ("CUDA initialization", "Can't initialize NVML", "Failed to initialize NumPy")

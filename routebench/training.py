@@ -30,9 +30,9 @@ OWN = "own"
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch left. Losses are means over images; accuracies are in per cent, NaN without labels.
+    """The results of one epoch. Losses are means over images; accuracies are in per cent, NaN without labels.
 
-    Of the held-out part both are NaN where it was trained on.
+    Both are NaN for the held-out part where it was trained on.
     """
 
     epoch: int
@@ -45,7 +45,7 @@ class Epoch:
 
     @property
     def has_held_out(self) -> bool:
-        """Whether images were held out."""
+        """Tells whether images were held out."""
         return not (math.isnan(self.held_out_loss) and math.isnan(self.held_out_accuracy))
 
 
@@ -63,8 +63,8 @@ def fit(
     """Trains a network in place and leaves it on the device, in evaluation mode.
 
     Batches, augmentation and images composed for the epoch are drawn from generators seeded by (seed, epoch), and so is
-    torch's own, for layers that draw numbers in training: a run which is interrupted and goes on gives the same weights
-    as one that is not.
+    torch's own, for layers that draw numbers in training: a training run that is interrupted and goes on gives the same
+    weights as one that is not.
 
     With the loss `own`, labels are not looked at, and `network.objective(images, generator)` is made small; its
     generator is another of those seeded by (seed, epoch). On the held-out part it is the same in every epoch.
@@ -165,7 +165,7 @@ class _Loop:
         )
 
     def keep_best(self, epochs: list[Epoch]) -> None:
-        """Under selection by the held-out part, remembers the weights of the best epoch; ties go to the earlier one."""
+        """Remembers the best epoch's weights, if the held-out part selects; ties go to the earlier epoch."""
         by_loss = self.recipe.loss == OWN
         best = max(epochs, key=lambda epoch: -epoch.held_out_loss if by_loss else epoch.held_out_accuracy)
         if self.recipe.selection == "held-out" and best is epochs[-1]:
@@ -211,7 +211,7 @@ def training_step(
     moment: Moment,
     draws: torch.Generator | None = None,
 ) -> tuple[Float[Tensor, ""], Tensor]:
-    """One step of the optimiser. Returns the loss before it, and how many images were classified rightly.
+    """Takes one step of the optimizer. Returns the loss before it, and how many images were classified rightly.
 
     With the network's own objective, which draws its random numbers from `draws`, that number is NaN.
     """
@@ -238,7 +238,7 @@ def _descend(optimiser: torch.optim.Optimizer, loss: Float[Tensor, ""]) -> None:
 
 
 def answers(scores: Float[Tensor, "batch classes"], labels: Labels) -> Labels:
-    """What scores say, in the form of the labels: the highest class; of images of several, as many as each shows.
+    """The answers of scores, in the form of the labels: the highest class, or as many as an image shows if several.
 
     So no threshold decides: one would compare at which height losses put scores, and that moves while a network learns.
     """
@@ -246,13 +246,13 @@ def answers(scores: Float[Tensor, "batch classes"], labels: Labels) -> Labels:
 
 
 def highest(scores: Float[Tensor, "batch classes"], counts: Int[Tensor, " batch"]) -> Bool[Tensor, "batch classes"]:
-    """As many of the highest scores of each image as `counts` says; of equal scores, the earlier classes."""
+    """Marks as many of the highest scores of each image as `counts` says; of equal scores, the earlier classes."""
     order = scores.argsort(dim=1, descending=True, stable=True)
     return order.argsort(dim=1) < counts[:, None]
 
 
 def is_right(answered: Labels, labels: Labels) -> Bool[Tensor, " batch"]:
-    """Whether the answer to an image is the right one; where it may show several classes, all of them and no other."""
+    """Tells whether the answer to an image is right; where it may show several classes, all of them and no other."""
     same = answered == labels
     return same if labels.ndim == 1 else same.all(dim=1)
 
@@ -262,12 +262,12 @@ class Evaluation:
     """A network's answers to a set of images.
 
     Args:
-        predicted: the class with the highest score; where an image may show several, which are its highest, see
-            `answers`; empty for a network that says none.
-        correct: whether that is right, see `is_right`; likewise.
+        predicted: the class with the highest score; where an image may show several, the highest ones, see `answers`;
+            empty for a network that names no class.
+        correct: whether that is right, see `is_right`; empty for such a network.
         loss: mean over images.
         accuracy: per cent; NaN for a network that says no class.
-        scores: of the classes, in [0, 1]; likewise.
+        scores: scores of the classes, in [0, 1]; empty for such a network.
     """
 
     predicted: Int[Tensor, " image"] | Bool[Tensor, "image classes"]
@@ -364,7 +364,7 @@ def _precision(recipe: Recipe, device: torch.device) -> Iterator[None]:
 
 
 def _moments(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The tensors of the optimiser's state, by parameter number and name."""
+    """The tensors of the optimizer's state, by parameter number and name."""
     state = optimiser.state_dict()["state"]
     return {
         f"{number}.{name}": value

@@ -103,7 +103,7 @@ def _side(given: Path, plugins: tuple[str, ...]) -> tuple[Path, tuple[str, ...]]
 
 
 def is_checkout(folder: Path) -> bool:
-    """Whether a folder holds the code of routebench."""
+    """Tells whether a folder holds the code of routebench."""
     return (folder / "routebench" / "__main__.py").is_file()
 
 
@@ -126,7 +126,7 @@ def rounds_in(folder: Path, suite: str, preset: str) -> int:
 def measure(code: Path, call: list[str]) -> None:
     """Runs a command of a checkout to its end, or one of this routebench in a folder with a plug-in.
 
-    Cells that fail are told by the comparison.
+    The comparison tells of runs that fail.
 
     Raises:
         UserError: it could not be run.

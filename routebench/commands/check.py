@@ -1,4 +1,4 @@
-"""`routebench check`: what a routing method must do and what it claims, measured."""
+"""`routebench check`: measures what a routing method must do and what it claims."""
 
 import json
 import shutil

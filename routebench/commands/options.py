@@ -21,7 +21,7 @@ RESULTS = Path("results")
 
 
 class _Path(click.Path):
-    """As click's; an empty one, such as that of a variable that is not set, is not the current folder."""
+    """A path, as click's `Path`; an empty one, such as of a variable that is not set, is not the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path."""
@@ -46,7 +46,7 @@ class Count(click.IntRange):
 
 
 class Amount(click.FloatRange):
-    """A finite number, likewise."""
+    """A finite number, as click's `FloatRange`, whose errors speak of numbers."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""
@@ -93,8 +93,8 @@ class Worded(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it 
     """A value that is more than a word, such as a number with a unit.
 
     Args:
-        name: what it is, in help.
-        read: from what is typed to the value; raises `UserError`.
+        name: its name in help.
+        read: turns what is typed into the value; raises `UserError`.
     """
 
     def __init__(self, name: str, read: Callable[[str], Any]):
@@ -139,7 +139,7 @@ plugins = click.option(
 
 
 def begin(asked: dict[str, Any], *, dry_run: bool) -> None:
-    """What `suite` and `tune` do before torch is imported: refuse unknown names, and start what a dry run forks from.
+    """Refuses unknown names before torch is imported, and starts what a dry run forks from, for `suite` and `tune`.
 
     Raises:
         UserError: a suite, preset, method, network or data set is unknown.
@@ -160,7 +160,7 @@ def warn(*stores: Any) -> None:
 
 @contextlib.contextmanager
 def warning_of(*stores: Any) -> Iterator[None]:
-    """As `warn`, of what is found meanwhile, also where it ends in an error: damage may be its cause."""
+    """Warns as `warn` of what is found meanwhile, also where it ends in an error: damage may be its cause."""
     try:
         yield
     finally:

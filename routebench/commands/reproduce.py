@@ -1,4 +1,4 @@
-"""`routebench reproduce`: how a record was made, and whether its numbers come out again."""
+"""`routebench reproduce`: tells how a record was made, and whether its numbers come out again."""
 
 import sys
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ def command(record: str, again: bool, results: Path) -> None:
 
 
 def _run(file: Path, known: "Record", cell: "Cell", now: Mapping[str, Any], is_different: bool) -> int:
-    """Runs a record's cell in a folder that is removed afterwards; the exit code."""
+    """Executes a record's run in a folder that is removed afterwards; returns the exit code."""
     from routebench.engine import reproduce
     from routebench.engine.agreement import compare
     from routebench.engine.isolation import Scratch
@@ -76,7 +76,7 @@ def _run(file: Path, known: "Record", cell: "Cell", now: Mapping[str, Any], is_d
 
 
 def _compare_ends(known: "Record", found: "Record") -> int:
-    """For a record without a result, or a run without one."""
+    """The exit code for a record without a result, or a run without one."""
     then, now = (f"{each.status}: {each.reason}".rstrip(": ") for each in (known, found))
     click.echo(f"then {then}")
     click.echo(f"now {now}")

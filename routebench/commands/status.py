@@ -1,4 +1,4 @@
-"""`routebench status`: how far every plan has come."""
+"""`routebench status`: tells how far every plan has come."""
 
 import sys
 from collections import Counter
@@ -60,7 +60,7 @@ def _codes(store: "Store") -> Iterator[str]:
 
 
 def _wanted(store: "Store") -> Iterator[str]:
-    """How many seeds each comparison that a suite names still needs, where a half-width was asked for."""
+    """The number of seeds that each pre-specified comparison still needs, where a half-width was asked for."""
     if all(head.get("primary", {}).get("half_width") is None for head in store.plan_heads()):
         return
     from routebench.analysis.folder import open_folder  # takes two seconds

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from routebench.engine.running import Call, Counts, PlannedRun
 
 BACKENDS = ("auto", "reference", "fused", "triton")
-"""As `routebench.kernels.BACKENDS`, which torch comes with."""
+"""The same as `routebench.kernels.BACKENDS`, without the import of torch."""
 ALPHA = 0.05
 SAID = {"better": "significantly better", "worse": "significantly worse", "cannot be tested": "no test could be made"}
 SAID["not told apart"] = "no difference is shown"
-"""What the terminal says of a verdict of `routebench.analysis`."""
+"""The terminal's words for a verdict of `routebench.analysis`."""
 
 
 @click.command()
@@ -228,7 +228,7 @@ def _show_results(console: Any, planned: "PlannedRun") -> None:
 
 
 def _coloured(rows: "DataFrame", named: set[str]) -> Any:
-    """A table with the user's methods in bold, controls dimmed, and gains coloured where they are significant."""
+    """A table with the user's methods in bold, baselines dimmed, and gains coloured where they are significant."""
     from rich.table import Table
     from rich.text import Text
 
@@ -252,7 +252,7 @@ def _is_significant(p_value: str) -> bool:
 
 
 def _verdicts(planned: "PlannedRun", runs: "Runs") -> dict[str, str]:
-    """On each method that the user named, or brought along: its accuracy, and its gain over uniform routing."""
+    """The verdict on each method that the user named or brought: its accuracy, and its gain over uniform coupling."""
     from routebench.analysis.comparison import comparison_of
 
     named = {cell.label for cell in planned.named}

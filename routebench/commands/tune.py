@@ -1,4 +1,4 @@
-"""`routebench tune`: tries settings with one budget for every entry, and writes those that were chosen."""
+"""`routebench tune`: tries settings with one budget for every configuration, and writes those that were chosen."""
 
 import sys
 from pathlib import Path

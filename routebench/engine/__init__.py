@@ -1,1 +1,1 @@
-"""From a suite file to records on disk: plan, execute, store. A kill loses at most the running cells."""
+"""Turns a suite file into records on disk: plan, execute, store. A kill loses at most the active runs."""

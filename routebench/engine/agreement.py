@@ -1,4 +1,4 @@
-"""Whether two measurements of one cell agree."""
+"""Tells whether two measurements of one run agree."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from routebench.units import COUNTED, is_of_machine, whole_of
 ROUNDING = 1e-5
 """Largest relative difference attributed to the order of additions in float32."""
 ELSEWHERE = 1e-2
-"""Likewise where another processor trained, relative to all of it for a share. Training carries rounding on: between
+"""The same where another processor trained, relative to the whole for a share. Training carries rounding on: between
 AVX-512 and plain instructions, one epoch of 7 methods on 3,600 images left most losses 1e-7 apart, the furthest, of EM,
 3e-3, and accuracies up to half a point."""
 PROCESSOR = ("device", "processor", "cpu_capability", "gpu")
@@ -26,7 +26,7 @@ class Pair:
 
     Args:
         name: such as `accuracy test T=2`.
-        is_of_machine: a time, a speed or memory, which no two runs share.
+        is_of_machine: a time, a speed or memory, which no two executions share.
         tolerance: the largest difference attributed to rounding.
         whole: for a share, the full amount that differences are relative to.
     """
@@ -51,7 +51,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The agreement of two records of one cell.
+    """The agreement of two records of one run.
 
     Args:
         pairs: all their numbers.
@@ -73,12 +73,12 @@ class Agreement:
 
     @property
     def holds(self) -> bool:
-        """Whether all numbers agree, within rounding."""
+        """Tells whether all numbers agree, within rounding."""
         return not self.differing
 
     @property
     def is_exact(self) -> bool:
-        """Whether all numbers agree to the last digit."""
+        """Tells whether all numbers agree to the last digit."""
         return all(pair.difference == 0 for pair in self.numbers)
 
     def lines(self) -> Iterable[str]:
@@ -110,7 +110,7 @@ def compare(
     outputs_then: Mapping[str, NDArray[Any]],
     outputs_now: Mapping[str, NDArray[Any]],
 ) -> Agreement:
-    """Compares two records of one cell: each number, and the raw outputs.
+    """Compares two records of one run: each number, and the raw outputs.
 
     Counts must be equal, except where another processor trained.
     """
@@ -125,7 +125,7 @@ def compare(
 
 
 def _is_elsewhere(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether another kind of processor ran the second; the number of cores does not count."""
+    """Tells whether another kind of processor ran the second; the number of cores does not count."""
     one, other = ({key: str(side.get(key, "")).rsplit(", ", 1)[0] for key in PROCESSOR} for side in (then, now))
     return any(one[key] and one[key] != other[key] for key in PROCESSOR)
 
@@ -154,7 +154,7 @@ def _value(metrics: Mapping[str, Mapping[str, Any]], name: str) -> float | None:
 
 
 def _is_of_machine(metric: Mapping[str, Any]) -> bool:
-    """Whether it is a time, a speed, memory, or a number of timed repetitions."""
+    """Tells whether a metric is a time, a speed, memory, or a number of timed repetitions."""
     return is_of_machine(metric.get("unit") or "") or str(metric["metric"]).endswith("_runs")
 
 

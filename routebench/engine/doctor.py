@@ -35,7 +35,7 @@ class Finding:
     about: str
     told: str
     is_optional: bool = False
-    """Whether runs work without it."""
+    """Tells whether runs work without it."""
 
     def __str__(self) -> str:
         state = "ok" if self.is_ok else "optional" if self.is_optional else "missing"
@@ -97,7 +97,7 @@ def _data() -> list[Finding]:
 
 
 def _cluster() -> Finding:
-    """Whether `--executor ray` can be used."""
+    """Tells whether `--executor ray` can be used."""
     if importlib.util.find_spec("ray") is None:
         told = "not installed; pip install 'routebench[ray]' to run on a cluster"
         return Finding(False, "ray", told, is_optional=True)

@@ -1,6 +1,6 @@
 """Takes results whose keys held a hash of routebench's code (schema 1) over to keys with versions of its parts.
 
-Keys hang together: those of trials make the digests that runs with chosen settings name, those of cells name records,
+Keys hang together: those of trials make the digests that runs with chosen settings name, those of runs name records,
 raw outputs and plans. Each record keeps the file that it was made from, word for word, under `earlier`.
 """
 
@@ -48,15 +48,15 @@ Text = tuple[bytes, dict[str, Any]]
 
 @dataclass
 class Migrated:
-    """What was taken over.
+    """The results that were taken over.
 
     Args:
         cells: new keys by old ones.
-        digests: of sets of trials, likewise; settings that were chosen from them name them.
-        unknown: why cells stay results of the code that made them, which nothing that is planned today meets, with
-            their number.
-        older: parts of an older version, with the number of cells that have them; the next run measures these anew.
-        left_out: what could not be read, and records in whose place a later one of the same cell is kept.
+        digests: new digests of sets of trials by old ones; settings that were chosen from them name them.
+        unknown: reasons why runs stay results of the code that made them, which nothing that is planned today meets,
+            with the number of runs.
+        older: parts of an older version, with the number of runs that have them; the next call measures these anew.
+        left_out: what could not be read, and records in whose place a later one of the same run is kept.
         fits: number of trained networks.
     """
 
@@ -72,8 +72,8 @@ def migrate(results: Path, folder: Path) -> Migrated:
     """Writes a results folder of schema 1 anew, in the schema of today; a pack becomes a pack. Needs no network.
 
     Args:
-        results: stays as it is.
-        folder: which must not hold anything yet. It appears when it is whole.
+        results: the old folder, which stays as it is.
+        folder: the new folder, which must not hold anything yet. It appears when it is whole.
 
     Raises:
         UserError: `results` holds nothing of schema 1, or `folder` is taken or cannot be written.
@@ -133,7 +133,7 @@ def _read(results: Path, files: Path, part: str, found: Migrated) -> list[Text]:
 
 
 def _identities(plans: Sequence[Text], records: Sequence[Text], found: Migrated) -> dict[str, Identity]:
-    """The identity of every cell in the schema of today, by its old key; the new keys go into `found`."""
+    """The identity of every run in the schema of today, by its old key; the new keys go into `found`."""
     old = {cell["cell"]: Identity.read(cell["identity"]) for _, plan in plans for cell in plan["cells"]}
     old |= {record["cell"]: Identity.read(record["identity"]) for _, record in records}
     origins = {record["cell"]: record["provenance"] for _, record in records}
@@ -171,8 +171,8 @@ def _taken_over(known: Identity, origin: Mapping[str, Any] | None) -> tuple[Iden
     """The identity in the schema of today, and why it stays a result of its own code; empty if it does not.
 
     Args:
-        known: with `source`, the hash of routebench's code.
-        origin: the record's provenance; None for a cell that was never run, whose code is that of today.
+        known: an identity with `source`, the hash of routebench's code.
+        origin: the record's provenance; None for a run that was never executed, whose code is that of today.
     """
     parts = NamedParts.of(known)
     registered = [("method", routing, parts.method), ("network", models, parts.model)]
@@ -244,7 +244,7 @@ def _write_sealed(file: Path, content: Mapping[str, Any]) -> None:
 
 
 def _place(name: str, old: str, key: str, fits: Mapping[str, str]) -> str:
-    """Where a file that a record names lies in the new folder."""
+    """The place in the new folder of a file that a record names."""
     part, _, own = name.partition("/")
     if part == "arrays":
         return f"arrays/{key}.safetensors" if own == f"{old}.safetensors" else name

@@ -1,4 +1,4 @@
-"""Reproduces a record: prints its command and what differs now, and runs its cell again."""
+"""Reproduces a record: prints its command and what differs now, and executes its run again."""
 
 import difflib
 import json
@@ -64,7 +64,7 @@ def find_record(name: str, results: Path) -> Path:
     """Finds the file of a record.
 
     Args:
-        name: its path, or its cell's key or a prefix of it.
+        name: its path, or its run's key or a prefix of it.
         results: the folder to look keys up in.
 
     Raises:
@@ -112,7 +112,7 @@ def read_record(file: Path) -> Record:
 
 
 def commands(record: Record, now: Mapping[str, Any]) -> list[str]:
-    """Lines to type that run the record's cell again, with comments.
+    """Lines to type that execute the record's run again, with comments.
 
     Args:
         record: as `read_record` gives it.
@@ -151,7 +151,7 @@ def comment(text: str) -> str:
 
 
 def _suite_words(record: Record) -> list[str]:
-    """The recorded command without replaced options; built from the identity if it ran no suite."""
+    """The recorded command without replaced options; built from the identity if it called no suite."""
     known, words = record.identity, _recorded_words(record)
     if "suite" not in words:
         return [*PROGRAM, "suite", known.suite, "--method", record.label, "--data", known.data]
@@ -176,7 +176,7 @@ def _recorded_words(record: Record) -> list[str]:
 
 
 def _key_then(record: Record) -> str:
-    """The cell's key for the code that made the record, which may be of an earlier schema."""
+    """The run's key for the code that made the record, which may be of an earlier schema."""
     try:
         before = json.loads(str(record.others.get("earlier", "")))["cell"]
     except (ValueError, LookupError, TypeError, RecursionError):
@@ -211,7 +211,7 @@ def named_plugins(record: Record) -> tuple[str, ...]:
 
 
 def with_plugins(record: Record, now: Mapping[str, Any]) -> tuple[list[str], Cell]:
-    """Finds what differs now, and the cell to run; another process imports the plug-ins.
+    """Finds what differs now, and the run to execute; another process imports the plug-ins.
 
     Raises:
         UserError: one is not there, does not import, or ended that process.
@@ -325,12 +325,12 @@ def prepare(record: Record) -> dict[str, Any]:
 
 
 def run_again(cell: Cell, folder: Path, now: Mapping[str, Any]) -> Record:
-    """Trains and measures a record's cell in an empty results folder; with plug-ins, in its own process.
+    """Trains and measures a record's run in an empty results folder; with plug-ins, in its own process.
 
     Args:
         cell: as `with_plugins` gives it.
-        folder: empty, so that nothing of the record's folder is reused.
-        now: of `prepare`.
+        folder: an empty folder, so that nothing of the record's folder is reused.
+        now: the provenance that `prepare` gives.
     """
     store = Store(folder)
     store.prepare()

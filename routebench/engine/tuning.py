@@ -1,4 +1,4 @@
-"""Chooses settings from trials, by one rule for every entry."""
+"""Chooses settings from trials, by one rule for every configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,34 +15,34 @@ Entry = tuple[str, str, int | None]
 
 
 Run = list[tuple[Cell, Record | None]]
-"""The cells of one seed, one for each fold, each with its record so far."""
+"""The runs of one seed, one for each fold, each with its record so far."""
 
 
 @dataclass(frozen=True)
 class _Tried:
-    """One point of one entry, on all folds.
+    """One point of one configuration, on all folds.
 
     Args:
-        runs: the first, then repeats.
+        runs: the first seed's, then those of repeats.
     """
 
     runs: list[Run]
 
     @property
     def whole(self) -> int:
-        """Number of runs, from the first, in which every fold has a record, of a result or a failure."""
+        """Number of seeds, from the first, of which every fold has a record, of a result or a failure."""
         return next((n for n, run in enumerate(self.runs) if not _is_whole(run)), len(self.runs))
 
     def score(self, chance: float, runs: int = 1) -> float:
-        """Mean over folds and the first `runs` runs, in per cent; a failure scores chance."""
+        """Mean over folds and the first `runs` seeds, in per cent; a failure scores chance."""
         return float(np.mean([_measured(record, "score", chance) for record in self.records(runs)]))
 
     def records(self, runs: int = 1) -> list[Record]:
-        """Of the first runs."""
+        """The records of the first `runs` seeds."""
         return [record for run in self.runs[:runs] for _, record in run if record is not None]
 
     def cells(self, runs: int = 1) -> list[Cell]:
-        """Of the first runs."""
+        """The runs of the first `runs` seeds."""
         return [cell for run in self.runs[:runs] for cell, _ in run]
 
 
@@ -56,7 +56,7 @@ def _measured(record: Record, metric: str, otherwise: float) -> float:
 
 
 def with_repeats(plan: Plan, store: Store) -> Plan:
-    """The plan with the best trials of every entry once more, with further seeds; as it is while trials are missing."""
+    """The plan with repeats of every configuration's best trials; as it is while trials are missing."""
     tuning = plan.suite.tuning
     if tuning is None or tuning.finalists == 1:
         return plan
@@ -76,7 +76,7 @@ def with_repeats(plan: Plan, store: Store) -> Plan:
 
 
 def to_repeat(plan: Plan) -> str:
-    """What will run once a plan of trials is done, in words; empty where nothing will, or it is in the plan."""
+    """Says what will run once a plan of trials is done; empty where nothing will, or it is in the plan."""
     tuning = plan.suite.tuning
     if tuning is None or tuning.finalists == 1 or any(cell.identity.seed >= 2 * FIRST_SEED for cell in plan.cells):
         return ""
@@ -88,7 +88,7 @@ def to_repeat(plan: Plan) -> str:
 
 
 def told_of_kept(plan: Plan) -> str:
-    """Which entries of a plan of trials keep the settings that the suite brings; empty where none does."""
+    """Names the configurations of a plan of trials that keep the suite's settings; empty where none does."""
     if plan.kept is None:
         return ""
     who = "; ".join(one.title for one in plan.kept.choices)
@@ -99,10 +99,10 @@ def told_of_kept(plan: Plan) -> str:
 
 
 def choose(plan: Plan, store: Store) -> ChosenSettings:
-    """Chooses the settings of every entry of a plan of trials, as `routebench.engine.suites.RULE` says.
+    """Chooses the settings of every configuration of a plan of trials, as `routebench.engine.suites.RULE` says.
 
     Raises:
-        UserError: some entry has no trial, or fewer than those have whose settings are kept.
+        UserError: some configuration has no trial, or fewer than those have whose settings are kept.
     """
     entries = _entries(plan, store)
     counted = min(_whole_from_the_start(trials) for trials in entries.values())
@@ -145,9 +145,9 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
 
 
 def at_ends(plan: Plan, settings: ChosenSettings) -> list[str]:
-    """Numbers of which the best lies at an end of what was tried, and so perhaps beyond it; a line each, in words.
+    """Tells of numbers whose best lies at an end of what was tried, and so perhaps beyond it; a line each.
 
-    Only hyperparameters that entries share, and of which three or more values were tried.
+    Only hyperparameters that configurations share, and of which three or more values were tried.
     """
     points = [(cell.identity.tuning or {}).get("point", {}) for cell in plan.cells]
     lines = []
@@ -168,7 +168,7 @@ def _chance(plan: Plan) -> float:
 
 
 def _entries(plan: Plan, store: Store) -> dict[Entry, dict[int, _Tried]]:
-    """The trials of every entry that can run, by number."""
+    """The trials of every configuration that can run, by number."""
     found: dict[Entry, dict[int, dict[int, Run]]] = {}
     for cell in plan.cells:
         if cell.broken:
@@ -189,7 +189,7 @@ def _whole_from_the_start(trials: Mapping[int, _Tried]) -> int:
 
 
 def _finalists(trials: Mapping[int, _Tried], count: int, chance: float) -> list[int]:
-    """The numbers of the trials whose first runs scored best, the best first; the earlier of equals."""
+    """The numbers of the trials whose first seeds scored best, the best first; the earlier of equals."""
     return sorted(trials, key=lambda number: (-trials[number].score(chance), number))[:count]
 
 

@@ -11,9 +11,9 @@ from routebench.errors import UserError
 from routebench.received import read_plain
 
 _sources: dict[Path, tuple[object, bytes]] = {}
-"""By file: one loading of a module, and the source that was found then."""
+"""One loading of a module by file, and the source that was found then."""
 _own_files: dict[Path, dict[Path, str]] = {}
-"""By the file that reads them: files that count as its code, with a hash of what was found."""
+"""Files that count as the code of the file that reads them, by that file, with a hash of what was found."""
 
 
 class AsRead(SourceFileLoader):

@@ -1,6 +1,6 @@
-"""Who brings a name: routebench itself, an installed package, a plug-in, or a program that uses routebench.
+"""The origin of a name: routebench itself, an installed package, a plug-in, or a program that uses routebench.
 
-Also how a Python file that belongs to no package is imported.
+Also the import of a Python file that belongs to no package.
 """
 
 import ast
@@ -28,10 +28,10 @@ SHIPPED = "routebench"
 """The origin of what routebench brings itself."""
 
 OF_MODULE = "module "
-"""How the origin begins of what a program or a notebook registers itself."""
+"""The beginning of the origin of what a program or a notebook registers itself."""
 
 PREFIX = "routebench_plugin_"
-"""How the names of modules of plug-ins begin."""
+"""The beginning of the names of plug-ins' modules."""
 
 PRINTED = 4_000
 """Bytes of what a plug-in prints while it is imported, or while a suite is planned, that are told."""
@@ -52,7 +52,7 @@ def loading(origin: str) -> Iterator[None]:
 
 
 def origin_of(entry: Callable[..., Any]) -> str:
-    """Where an object comes from that is registered now, in words for messages."""
+    """The origin of an object that is registered now, in words for messages."""
     module = entry.__module__
     if module.startswith(f"{SHIPPED}."):
         return SHIPPED
@@ -60,7 +60,7 @@ def origin_of(entry: Callable[..., Any]) -> str:
 
 
 def same_definition(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Whether both are the same lines of the same file, imported twice, as a notebook or a worker process does."""
+    """Tells whether both are the same lines of one file, imported twice, as a notebook or a worker process does."""
     return one is other or _place_of(one) == _place_of(other)
 
 
@@ -91,7 +91,7 @@ def module_name(path: Path, root: Path | None = None) -> str:
     """The name that a file is imported under.
 
     Args:
-        path: of the file.
+        path: path of the file.
         root: the package that it belongs to. The name then has the folders between, and is the same wherever the
             package lies. Without one, two files of one name in different folders have different names.
     """
@@ -110,8 +110,8 @@ def import_file(path: Path, folders: set[Path], root: Path | None = None) -> Mod
     """Imports a Python file once per process. It can import files beside it, and in a package those above it.
 
     Args:
-        path: of the file.
-        folders: those whose files can be imported by name; the file's own, or the package, is added.
+        path: path of the file.
+        folders: the folders whose files can be imported by name; the file's own, or the package, is added.
         root: the package that it belongs to; None for a file of its own.
 
     Raises:
@@ -169,7 +169,7 @@ class _OfPackages(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Iterable[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As of any finder; None for what belongs to no such package."""
+        """The spec of a module, as any finder gives it; None for what belongs to no such package."""
         if path is None or not fullname.startswith(PREFIX):
             return None
         spec = PathFinder.find_spec(fullname, [*path], target)

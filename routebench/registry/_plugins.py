@@ -62,7 +62,7 @@ class Plugin:
 
     Args:
         path: an absolute path of a file or a folder.
-        name: what the file is to define; empty for all that it registers.
+        name: the name that the file is to define; empty for all that it registers.
         shown: the path as the user wrote it.
     """
 
@@ -72,7 +72,7 @@ class Plugin:
 
     @property
     def spec(self) -> str:
-        """As `--plugin` takes it, with an absolute path."""
+        """The plug-in as `--plugin` takes it, with an absolute path."""
         return f"{self.path}:{self.name}" if self.name else str(self.path)
 
     @property
@@ -107,7 +107,7 @@ class Extensions:
         }
         self.suites = Suites(self.warn)
         self.problems: list[str] = []
-        """What could not be loaded, a line each; routebench goes on without it."""
+        """A line for each thing that could not be loaded; routebench goes on without it."""
         self._plugins: dict[str, str] = {}  # loaded here: spec with an absolute path -> origin of its names
         self._tried: set[str] = set()  # plug-ins of the environment that have been loaded, or could not be
         self._folders: set[Path] = set()  # of imported files, whose neighbours can be imported by name
@@ -119,8 +119,8 @@ class Extensions:
             spec: `FILE.py`; `FILE.py:Name` for one class or function of it, which needs no decorator; or a folder.
 
         Returns:
-            the names that it adds, by registry (`methods`, `models`, ...), and `suites`. Of `FILE.py:Name` those of
-            `Name`; what else the file registers is known, too.
+            the names that it adds, by registry (`methods`, `models`, ...), and `suites`. For `FILE.py:Name` they are
+                those of `Name`; what else the file registers is known, too.
 
         Raises:
             PluginError: a file raised while it was imported.
@@ -170,7 +170,7 @@ class Extensions:
                 self.warn(f"{VARIABLE}: {error}")
 
     def leave_out_environment(self) -> None:
-        """From now on this process, and those forked from it, load plug-ins of the environment only by name."""
+        """Makes this process, and those forked from it, load plug-ins of the environment only by name from now on."""
         self._tried.update(plugins_of_environment())
 
     def suite_files(self) -> dict[str, Path]:
@@ -183,7 +183,7 @@ class Extensions:
         return self.suites.files()
 
     def import_file(self, path: Path, root: Path | None = None) -> ModuleType:
-        """As `routebench.registry._origin.import_file`: a file can import those beside it and beside all others."""
+        """Imports as `routebench.registry._origin.import_file` does: a file can import files beside it and others."""
         return import_file(path, self._folders, root)
 
     def claims(self) -> list[ModuleType]:
@@ -330,7 +330,7 @@ def plugin_files(spec: str) -> list[Path]:
 
 
 def absolute(spec: str) -> str:
-    """A plug-in as cells name it, with an absolute path.
+    """A plug-in as runs name it, with an absolute path.
 
     Raises:
         UserError: there is no such file or folder.
@@ -354,7 +354,7 @@ def plugins_of_environment() -> list[str]:
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is such a file or folder; False where the name is too long for one."""
+    """Tells whether there is such a file or folder; False where the name is too long for one."""
     try:
         return path.exists()
     except OSError:

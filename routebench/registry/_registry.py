@@ -17,21 +17,21 @@ Registered = TypeVar("Registered", bound=Callable[..., Any])
 ROUTING_METHOD = "routebench.routing.base.RoutingMethod"
 PROTOCOL = "routebench.protocols.base.Protocol"
 RETURNED = {"data": re.compile(r"\bDataset\b"), "analyses": re.compile(r"\bAnalysis\b")}
-"""How the annotated result of a function tells its kind."""
+"""Patterns of the annotated result of a function that tell its kind."""
 
 PATH = ":PATH"
-"""How the name of a loader ends that gets what follows the colon of a name."""
+"""The end of the name of a loader that gets what follows the colon of a name."""
 _OF_MAKE = ("name", "sizes")
 """Arguments of `routing.make` besides hyperparameters."""
 _NAME = re.compile(r"\w[\w.:+-]*", re.ASCII)
-"""What `--method NAME[k=v]`, a file name and a TOML key can all hold, and no two of which look alike."""
+"""Names that `--method NAME[k=v]`, a file name and a TOML key can all hold, and no two of which look alike."""
 
 
 class Registry:
     """The objects of one kind by name. The first look-up loads what there is, so that importing a registry is cheap.
 
     Args:
-        kind: what an entry is, in words, for error messages.
+        kind: the kind of its entries, in words, for error messages.
         package: the package of the shipped entries; also the entry point group of installed packages.
         fault: says what is wrong with an object that is to be registered; empty if nothing is.
         load: imports whatever registers entries here.
@@ -43,7 +43,7 @@ class Registry:
         self.kind = kind
         self.package = package
         self.entries: dict[str, Callable[..., Any]] = {}
-        """By name, as far as registered: a look-up in the registry itself loads the rest first."""
+        """Entries by name, as far as registered: a look-up in the registry itself loads the rest first."""
         self.is_loaded = False
         self._fault = fault
         self._load = load
@@ -56,10 +56,10 @@ class Registry:
         """A decorator that enters a class or function under `name`.
 
         Args:
-            name: that users type.
-            version: of its numbers, from 1: whoever changes what it computes raises it, and earlier results are of an
-                earlier version. Of what ships, None is 1. What comes from elsewhere has none unless it says one: a hash
-                of its files distinguishes its results.
+            name: the name that users type.
+            version: version of its numbers, from 1: whoever changes what it computes raises it, and earlier results are
+                of an earlier version. For what ships, None is 1. What comes from elsewhere has none unless it says one:
+                a hash of its files distinguishes its results.
 
         Raises:
             UserError: the name is taken or cannot be typed, or the object is not of this kind.
@@ -108,7 +108,7 @@ class Registry:
             self._clash = None
 
     def origin(self, name: str) -> str:
-        """Where an entry comes from: `SHIPPED`, or words that name a package, a plug-in or a module."""
+        """The origin of an entry: `SHIPPED`, or words that name a package, a plug-in or a module."""
         return self._origins.get(name, SHIPPED)
 
     def version(self, name: str) -> int | None:
@@ -122,7 +122,7 @@ class Registry:
 
     @property
     def is_shipped(self) -> bool:
-        """Whether everything registered so far is routebench's own."""
+        """Tells whether everything registered so far is routebench's own."""
         return {*self._origins.values()} <= {SHIPPED}
 
     def names_of(self, entry: object) -> list[str]:
@@ -213,7 +213,7 @@ def fault_of_function(entry: Any) -> str:
 
 
 def is_a(entry: Any, base: str) -> bool:
-    """Whether an object is a class with this base, which is given as `module.Name`."""
+    """Tells whether an object is a class with this base, which is given as `module.Name`."""
     return inspect.isclass(entry) and base in {f"{kind.__module__}.{kind.__qualname__}" for kind in entry.__mro__}
 
 

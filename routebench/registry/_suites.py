@@ -35,7 +35,7 @@ class Suites:
         return _by_name(file for _, file in self._everywhere())
 
     def origin(self, file: Path) -> str:
-        """Where a suite file comes from, in the same words as `Registry.origin`."""
+        """The origin of a suite file, in the same words as `Registry.origin`."""
         return next((origin for origin, suite in self._everywhere() if suite == file), f"file {file}")
 
     def add(self, origin: str, files: Iterable[Path]) -> list[str]:

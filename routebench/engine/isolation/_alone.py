@@ -16,7 +16,7 @@ from routebench.registry import leave_out_environment, load_plugin
 
 STEP_LIMIT = 300.0  # seconds that a plug-in may take to import, and a method to be made, if the user says nothing
 LONG_STEPS = 100  # that may take all of their time, of those that a process says it takes
-MOST_STEPS = 500_000  # that a process may say it begins or ends: a plan has at most 200,000 cells
+MOST_STEPS = 500_000  # that a process may say it begins or ends: a plan has at most 200,000 runs
 SILENT = 10.0  # seconds after which a step that has not ended is told
 
 
@@ -25,7 +25,7 @@ class Ended(Exception):
 
     Args:
         message: words that follow a name, such as `ran past 5 s and was stopped`.
-        during: the step that was running; None if there was none.
+        during: the step that was active; None if there was none.
     """
 
     def __init__(self, message: str, during: Step | None = None):
@@ -35,10 +35,10 @@ class Ended(Exception):
 
 @contextlib.contextmanager
 def step(kind: str, name: str, *, timed: bool = True) -> Iterator[None]:
-    """Marks a step of a function that `alone` calls; `Ended` names the step that was running.
+    """Marks a step of a function that `alone` calls; `Ended` names the step that was active.
 
     Args:
-        kind, name: of the thing that runs, such as a plug-in.
+        kind, name: kind and name of the thing that is executed, such as a plug-in.
         timed: whether the step has its own time limit. Outside `alone` there is none.
     """
     send("step", ((kind, name), timed))
@@ -57,8 +57,8 @@ def alone(
     """Calls a function in a new process, and returns its result.
 
     Args:
-        function: of a module, so that the process can import it. Its annotation says what it returns: dataclasses,
-            tables, lists and what JSON holds.
+        function: a function of a module, so that the process can import it. Its annotation says what it returns:
+            dataclasses, tables, lists and what JSON holds.
         arguments: picklable.
         limit: seconds that it may take, its start apart; None for no limit.
         each: seconds that each timed step of it may take; None for `STEP_LIMIT`.
@@ -145,11 +145,11 @@ class _Clock:
 
     @property
     def is_over(self) -> bool:
-        """Whether no time is left for what the process does."""
+        """Tells whether no time is left for what the process does."""
         return self.allowed is not None and self._left() <= 0
 
     def begin(self, during: Step | None, *, is_timed: bool) -> None:
-        """A step begins, or the time between two."""
+        """Begins a step, or the time between two."""
         now = time.monotonic()
         self.steps, self.last = self.steps + 1, during or self.last
         if self.allowed is not None:

@@ -1,4 +1,4 @@
-"""What isolated processes leave: files in the temporary folder, and processes that left their group."""
+"""Leftovers of isolated processes: files in the temporary folder, and processes that left their group."""
 
 import contextlib
 import os
@@ -18,10 +18,10 @@ if sys.platform != "win32":
 LONGEST = 60
 """Characters of a temporary folder: names of sockets in it may have a hundred."""
 TURNS, PAUSE = 20, 0.01
-"""How often processes are looked for that started while others were ended, and seconds between."""
+"""Number of looks for processes that started while others were ended, and seconds between."""
 PROCESSES = Path("/proc")
 PREFIX, LOCK = "routebench-", "lock"
-"""How the name of a temporary folder begins, and the file in it that its owner holds locked."""
+"""The beginning of a temporary folder's name, and the file in it that its owner holds locked."""
 
 
 class Scratch(tempfile.TemporaryDirectory[str]):

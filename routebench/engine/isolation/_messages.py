@@ -20,7 +20,7 @@ DIGITS = 20  # of an integer: more than any file holds
 
 
 class Unreadable(Exception):
-    """What arrived is no message, or not of the type that was expected."""
+    """A message cannot be read, or is not of the type that was expected."""
 
 
 class Inbox:
@@ -92,7 +92,7 @@ def plain(value: Any) -> Any:
 
 
 def taken(kind: Any, value: Any) -> Any:
-    """What `plain` was given, of the type that an annotation names.
+    """The value that `plain` was given, of the type that an annotation names.
 
     Raises:
         Unreadable: it is of another type.

@@ -26,10 +26,10 @@ READ_OUTPUT = 40_000  # characters of what a process wrote that are read
 ENDING = 2.0  # seconds that a process may take to end which has closed its connection or answered
 SAID_WHAT = "sent what cannot be read"
 Step = tuple[str, str]
-"""What a process is doing: a kind, such as `plug-in`, and a name."""
+"""The step that a process is in: a kind, such as `plug-in`, and a name."""
 
 _main: list[Connection] = []
-"""In an isolated process, the connection to its starter; empty in any other."""
+"""The connection of an isolated process to its starter; empty in any other process."""
 
 
 class Isolated:
@@ -39,7 +39,7 @@ class Isolated:
     annotation names: it may run code of others, and nothing that it sends is run here.
 
     Args:
-        function: of a module, so that the process can import it.
+        function: a function of a module, so that the process can import it.
         arguments: picklable.
         output: a file, to which the process writes its stack when it dies or is asked; the function may print there.
         preload: as for `clean_processes`.

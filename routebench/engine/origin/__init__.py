@@ -1,4 +1,4 @@
-"""Where a result comes from: code, machine, versions."""
+"""The origin of a result: code, machine, versions."""
 
 from routebench.engine.origin._provenance import (
     command_line,

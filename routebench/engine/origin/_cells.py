@@ -20,12 +20,12 @@ Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Used:
-    """What an object of a notebook consists of.
+    """The parts of an object of a notebook.
 
     Args:
         nodes: the definitions of cells, by name.
         values: the plain values of cells that these use, by name, as Python writes them.
-        files: of the modules that they use.
+        files: files of the modules that they use.
     """
 
     nodes: dict[str, Definition] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Used:
 
 
 def is_of_cell(entry: object) -> bool:
-    """Whether a class or function is defined in a notebook cell, or in other lines without a file."""
+    """Tells whether a class or function is defined in a notebook cell, or in other lines without a file."""
     module = sys.modules.get(str(getattr(entry, "__module__", "")))
     return module is not None and module.__spec__ is None and getattr(module, "__file__", None) is None
 
@@ -117,7 +117,7 @@ def _add_file(module: ModuleType | None, used: Used) -> None:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether its text says all of a value."""
+    """Tells whether its text says all of a value."""
     if isinstance(value, dict):
         return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
     if type(value) in (list, tuple):

@@ -25,7 +25,7 @@ ENVIRONMENT = re.compile(
 )
 """Prefixes of environment variables that can change results or timings."""
 OUR_OWN = {"GOMP_SPINCOUNT": "10000"}
-"""What `import routebench` sets where nobody did."""
+"""Variables that `import routebench` sets where nobody did."""
 PATHS = re.compile(r"[/\\]|(?i:home|path|dir|cache|token|key|password)")
 """Variables whose name or value matches this are left out: they name places, not ways to compute."""
 BESIDE = ("triton", "orjson", "pyarrow")
@@ -40,7 +40,7 @@ def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict
     Args:
         device: `cpu`, `cuda` or one of several GPUs; the record names the GPU's model, not its number.
         command: the command line that was given.
-        plugins: of the user, as `load_plugin` takes them; the record has a hash of their content.
+        plugins: the user's plug-ins, as `load_plugin` takes them; the record has a hash of their content.
     """
     return {
         "command": command,
@@ -79,7 +79,7 @@ def _unplaced(before: str, argument: str) -> str:
 
 
 def code_state(folder: Path) -> dict[str, Any]:
-    """As `git_state`; outside a repository, a hash of the package's code replaces the commit."""
+    """The result of `git_state`; outside a repository, a hash of the package's code replaces the commit."""
     found = git_state(folder)
     return found if found["commit"] else {**found, "dirty": None, "package_hash": _package_hash(folder)}
 
@@ -94,8 +94,8 @@ def git_state(folder: Path) -> dict[str, Any]:
     """Commit, whether the code differs from it, and a hash of the difference; empty outside a repository.
 
     Args:
-        folder: of the package. Code that git does not track counts as well; ignored files and files that are not code,
-            such as results, do not.
+        folder: the folder of the package. Code that git does not track counts as well; ignored files and files that are
+            not code, such as results, do not.
     """
     commit = _git(folder, "rev-parse", "HEAD")
     ours = _git(folder, "ls-files", "--error-unmatch", "__init__.py")  # not a repository that an environment lies in

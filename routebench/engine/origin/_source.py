@@ -35,8 +35,8 @@ class Code:
     """Hashes of the code that a result runs through.
 
     Args:
-        yours: of files and notebook cells outside routebench; empty if there are none.
-        shipped: of routebench's own files.
+        yours: hash of files and notebook cells outside routebench; empty if there are none.
+        shipped: hash of routebench's own files.
     """
 
     yours: str
@@ -141,7 +141,7 @@ def _reachable(start: Path, *, shipped: bool = True) -> set[Path]:
 
 @cache
 def _reachable_here(start: Path) -> frozenset[Path]:
-    """As `_reachable`, of a file of routebench."""
+    """The result of `_reachable` for a file of routebench."""
     found, waiting = {start}, [start]
     while waiting:
         new = _imported_here(waiting.pop()) - found
@@ -273,7 +273,7 @@ _code_here = cache(_code_of)
 
 @lru_cache(maxsize=1024)
 def _parsed(source: bytes) -> tuple[ast.Module, str]:
-    """What a Python file says, and the same as text without comments and docstrings."""
+    """The tree of a Python file, and the same as text without comments and docstrings."""
     tree = ast.parse(source)
     return tree, _without_docstrings(tree)
 

@@ -16,12 +16,12 @@ _FILE = re.compile(rf"(arrays/{_KEY.pattern}|fits/{_KEY.pattern}/weights)\.safet
 
 
 def is_key(value: Any) -> bool:
-    """Whether this is the key of a cell or a fit: 16 hex digits, so that it cannot be a path."""
+    """Tells whether this is the key of a run or a fit: 16 hex digits, so that it cannot be a path."""
     return type(value) is str and _KEY.fullmatch(value) is not None
 
 
 def expect_key(value: Any) -> str:
-    """The key of a cell or a fit.
+    """The key of a run or a fit.
 
     Raises:
         UserError: it is something else, which could be a path.
@@ -32,7 +32,7 @@ def expect_key(value: Any) -> str:
 
 
 def of_type(kind: type) -> Check:
-    """Whether the type is exactly this one; true is no integer."""
+    """A check that the type is exactly this one; true is no integer."""
     return lambda value: type(value) is kind
 
 
@@ -76,7 +76,7 @@ def is_plain(value: Any, depth: int = DEPTH) -> bool:
 
 
 def is_sums(value: Any) -> bool:
-    """A table of checksums by file, each a cell's raw outputs or the weights of a fit."""
+    """A table of checksums by file, each a run's raw outputs or the weights of a fit."""
     return by_name(is_text)(value) and all(map(_FILE.fullmatch, value))
 
 
@@ -118,14 +118,14 @@ is_fit = table(
         "files": lambda value: by_name(is_text)(value) and all(map(_NAME.fullmatch, value)),
     },
 )
-"""How a network was trained. The files that it names lie beside it."""
+"""The form of `fit.json`, which tells how a network was trained. The files that it names lie beside it."""
 
 
 class Once:
     """A check of many tables that checks each kind once, and some keys every time.
 
     Args:
-        check: of the whole table.
+        check: the check of the whole table.
         own: keys in which tables of one kind differ, with the checks of their values; a key may be missing.
     """
 
@@ -135,7 +135,7 @@ class Once:
         self._seen: set[bytes] = set()
 
     def __call__(self, value: Any) -> bool:
-        """Whether it is such a table."""
+        """Tells whether it is such a table."""
         try:
             kind = exact_bytes({**value, **self._absent})
         except (TypeError, ValueError):  # no table, or one too deep

@@ -26,10 +26,10 @@ def sealed(content: Mapping[str, Any]) -> str:
 
 
 def unsealed(text: bytes, content: dict[str, Any]) -> bool:
-    """Whether a text is unchanged since it was sealed, except for line ends; true without a checksum.
+    """Tells whether a text is unchanged since it was sealed, except for line ends; true without a checksum.
 
     Args:
-        text: of the file.
+        text: text of the file.
         content: its parsed content; the checksum is removed from it.
     """
     if content.pop(KEY, None) is None:

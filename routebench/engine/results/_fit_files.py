@@ -11,7 +11,7 @@ from routebench.received import expect_folders
 
 
 def notes_of(reader: Reader, key: str) -> dict[str, Any] | None:
-    """How a fit was trained, from its `fit.json`; None if there is none. One that is damaged is set aside.
+    """The notes on how a fit was trained, from its `fit.json`; None if there is none. One that is damaged is set aside.
 
     Raises:
         UserError: its folder is a link.

@@ -48,7 +48,7 @@ class Reader:
     """Reads the files of a results folder.
 
     Args:
-        path: of the folder.
+        path: path of the folder.
         warnings: gets a sentence for each damaged file.
     """
 
@@ -80,7 +80,7 @@ class Reader:
         return None
 
     def table(self, file: Path, check: Callable[[Mapping[str, Any]], bool]) -> dict[str, Any] | None:
-        """As `read`, of a file that has no schema version."""
+        """The content of a file that has no schema version; else as `read`."""
         opened = self._opened(file)
         if opened is None:
             return None
@@ -111,9 +111,9 @@ class Reader:
         """Moves a file that cannot be read to `damaged/`, and adds a sentence to `warnings`.
 
         Args:
-            file: in the folder.
+            file: a file in the folder.
             known: stamp of the file that was read; a newer file of another process stays.
-            why: in words.
+            why: the reason in words.
         """
         damaged = self.path / "damaged"
         name = file.relative_to(self.path)
@@ -158,7 +158,7 @@ class Reader:
         return found
 
     def tell_gone(self, cells: Container[str]) -> None:
-        """Warns of what an earlier reader has moved to `damaged/`: plans, and records and arrays of these cells."""
+        """Warns of what an earlier reader has moved to `damaged/`: plans, and records and arrays of these runs."""
         for part, names in self.gone().items():
             for name in names:
                 file = f"{part}/{name}"
@@ -186,7 +186,7 @@ class Reader:
         return table
 
     def outcomes(self) -> dict[str, tuple[str, str]]:
-        """Status and reason of every cell with a record. Without whole raw outputs, a cell counts as not run."""
+        """Status and reason of every run with a record. Without whole raw outputs, a run counts as not executed."""
         found = self.records()
         columns = [found.facts[name].items() for name in ("file", "status", "reason")]
         outcomes = {name[:-5]: (status, reason) for name, status, reason in zip(*columns, strict=True)}
@@ -216,7 +216,7 @@ class Reader:
         return found
 
     def arrays_are_whole(self, file: Path) -> bool:
-        """Whether a file of arrays is complete; a damaged one is set aside."""
+        """Tells whether a file of arrays is complete; a damaged one is set aside."""
         from safetensors import SafetensorError, safe_open
 
         known = None
@@ -234,7 +234,7 @@ class Reader:
             return False
 
     def is_gone(self, file: Path) -> bool:
-        """Whether there is no such file. One that is there and cannot be read, such as a pipe, is told."""
+        """Tells whether there is no such file. One that is there and cannot be read, such as a pipe, is told."""
         try:
             open_plain(file).close()
         except FileNotFoundError:
@@ -244,7 +244,7 @@ class Reader:
         return False
 
     def tell_lacking(self, *cells: str) -> None:
-        """Warns once that results of some cells do not count."""
+        """Warns once that results of some runs do not count."""
         before = _lacking(self._told)
         self._told |= dict.fromkeys(cells)
         if before in self.warnings:
@@ -253,7 +253,7 @@ class Reader:
             self.warnings.append(_lacking(self._told))
 
     def _whole_arrays(self) -> Container[str]:
-        """The cells whose file of arrays is complete. In a large folder, only reads changed files."""
+        """The runs whose file of arrays is complete. In a large folder, only reads changed files."""
         present, ending = self._present("arrays", ".safetensors"), len(".safetensors")
         beside, old = self.path / "index" / "arrays.safetensors", dict[str, Stamp]()
         if len(present) >= index.ENOUGH and (saved := index.load(beside, ["file"], ["stamps"])) is not None:
@@ -296,7 +296,7 @@ class Reader:
 
 
 def _replaces(plan: str, gone: str) -> bool:
-    """Whether a plan takes the place of another: the same, or a newer one of its suite, preset and data."""
+    """Tells whether a plan takes the place of another: the same, or a newer one of its suite, preset and data."""
     (one, then), (other, before) = (_kind_and_time(name) for name in (plan, gone.removesuffix(".json")))
     return one == other and then >= before
 
@@ -329,5 +329,5 @@ def parsed(text: bytes) -> Any:
 
 
 def _is_named_by(content: Mapping[str, Any], file: Path | str) -> bool:
-    """Whether a record's file has its cell's name. A copy under another name is no second result."""
+    """Tells whether a record's file has its run's name. A copy under another name is no second result."""
     return "cell" not in content or os.path.basename(file) == f"{content['cell']}.json"  # noqa: PTH119  # of a string

@@ -24,7 +24,7 @@ from routebench.received import expect_plain
 VERSION = "7"
 """Incremented when the stored format changes; an index of another version is rebuilt."""
 ENOUGH = 1000
-"""Smallest number of files, or of cells of a plan, worth indexing."""
+"""Smallest number of files, or of runs of a plan, worth indexing."""
 SETTLED = 2.0
 """Seconds that a file must be unchanged before indexing: clocks of file systems are coarse."""
 
@@ -35,7 +35,7 @@ def stamp(known: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def settled(stamps: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether files have been unchanged for a while; [files, 4] to [files]. Never true of a file from the future."""
+    """Tells which files are unchanged for a while; [files, 4] to [files]. Never true of a file from the future."""
     return stamps[:, 1] < time.time_ns() - int(SETTLED * 1e9)
 
 

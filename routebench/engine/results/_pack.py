@@ -33,19 +33,19 @@ LEVEL = 19  # of zstd: written once, read often
 UNPACKED = 1 << 30
 """Bytes that a file of a pack may always hold."""
 TIMES = 200
-"""A larger one holds at most so many times its own size; records shrink to a thirtieth, answers to a tenth."""
+"""The most that a larger file holds, in times its own size; records shrink to a thirtieth, answers to a tenth."""
 BLOCK = 4096
 """Bytes that a file takes at least on a disk."""
 LONGEST = 200
 """Letters in the name of a file."""
 _SCHEMA = re.compile(rb'\{\s*"schema":\s*(\d{1,9})\b')
-"""How a record or a plan begins."""
+"""The beginning of a record or a plan."""
 COPIED = "copied.json"
 """The stamps of the files of a copy, by which damage to it is seen."""
 
 
 def is_packed(folder: Path) -> bool:
-    """Whether a folder is a pack."""
+    """Tells whether a folder is a pack."""
     return os.path.lexists(folder / RECORDS)
 
 
@@ -54,7 +54,7 @@ def pack(results: Path, folder: Path) -> int:
 
     Args:
         results: a results folder.
-        folder: of the pack, which must not hold a pack or results yet.
+        folder: the folder of the pack, which must not hold a pack or results yet.
 
     Returns:
         the number of files in it.
@@ -148,7 +148,7 @@ def _copy(packed: Path, copy: Path) -> None:
 
 
 def _is_whole(copy: Path) -> bool:
-    """Whether the files of a copy are those that were written, and none is missing."""
+    """Tells whether the files of a copy are those that were written, and none is missing."""
     try:
         expected = json.loads(read_plain(copy / COPIED)[0])
         return bool(expected == _stamps(copy))

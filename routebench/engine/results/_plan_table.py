@@ -1,4 +1,4 @@
-"""Plans by column: the planned cells of a results folder, and their status."""
+"""Plans by column: the planned runs of a results folder, and their status."""
 
 import hashlib
 import json
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COORDINATES = ("suite", "protocol", "method", "iterations", "role", "model", "data", "seed")
-"""Keys of an identity that distinguish cells for users, beside label and shown parameters. Others are excluded, such as
-options, training, code, data fingerprints and hyperparameters that trials chose: of cells that differ in those, the
+"""Keys of an identity that distinguish runs for users, beside label and shown parameters. Others are excluded, such as
+options, training, code, data fingerprints and hyperparameters that trials chose: of runs that differ in those, the
 newest plan's count, also where it has fewer seeds, and they are never averaged."""
 TRIED = ("options", "training", "tuning", "method_params", "model_params")
-"""What a trial of settings tries."""
+"""The parts of an identity that a trial of settings tries."""
 KNOWN = ("suite", "method", "role", "iterations", "model", "data", "seed")
 FACTS = ("cell", "label", "method_params", *KNOWN)
 NUMBERS = ("places", "entries", "versions")
@@ -33,7 +33,7 @@ PLANNED = (
 )  # fmt: skip
 NOT_RUN = "not run"
 TRIALS = "-trials"
-"""What the name of a preset ends in, in plans of trials that tune it."""
+"""The end of a preset's name in plans of trials that tune it."""
 
 
 def preset_in_words(preset: str) -> str:
@@ -43,7 +43,7 @@ def preset_in_words(preset: str) -> str:
 
 
 def is_plan(content: Mapping[str, Any]) -> bool:
-    """Whether a file's content is a plan."""
+    """Tells whether a file's content is a plan."""
     is_cell = PlannedCell.check(identity=Once(IDENTITY, seed=is_whole))
     return PLAN(content) and all(map(is_cell, content["cells"]))
 
@@ -61,11 +61,11 @@ class PlanTable:
     """A plan by column.
 
     Args:
-        head: the plan without its cells.
-        facts: of the cells, by name.
-        places: [cells], a number shared by cells that users cannot distinguish.
-        entries: [cells], the same but for the seed.
-        versions: [cells], a number shared by cells of the same options, training, code and data.
+        head: the plan without its runs.
+        facts: facts of the runs, by name.
+        places: [runs], a number shared by runs that users cannot distinguish.
+        entries: [runs], the same but for the seed.
+        versions: [runs], a number shared by runs of the same options, training, code and data.
     """
 
     head: dict[str, Any]
@@ -76,7 +76,7 @@ class PlanTable:
 
     @classmethod
     def of(cls, plan: Mapping[str, Any]) -> "PlanTable":
-        """From the content of a file."""
+        """Makes the table from the content of a file."""
         cells = plan["cells"]
         facts = {key: Column.of(cell["identity"][key] for cell in cells) for key in KNOWN}
         facts |= {key: Column.of(cell[key] for cell in cells) for key in ("cell", "label")}
@@ -95,20 +95,20 @@ class PlanTable:
 
     @classmethod
     def read(cls, saved: Saved) -> "PlanTable":
-        """From an index."""
+        """Makes the table from an index."""
         facts = {name: saved.columns[name] for name in FACTS}
         numbers = (saved.arrays[name] for name in NUMBERS)
         return cls(saved.columns["head"].kinds[0], facts, *numbers)
 
 
 def planned(plans: Sequence[PlanTable], outcomes: Mapping[str, tuple[str, str]]) -> "pd.DataFrame":
-    """One row per planned cell with its status. Of cells that users cannot distinguish, the newest plan's counts.
+    """One row per planned run with its status. Of runs that users cannot distinguish, the newest plan's counts.
 
-    Nor do other seeds of older code, options or training count, beside newer ones of the same entry.
+    Nor do other seeds of older code, options or training count, beside newer ones of the same configuration.
 
     Args:
         plans: the oldest first.
-        outcomes: status and reason by cell, of those that have a record.
+        outcomes: status and reason by run, of those that have a record.
     """
     import pandas as pd
 
@@ -129,7 +129,7 @@ def planned(plans: Sequence[PlanTable], outcomes: Mapping[str, tuple[str, str]])
 
 
 def counted(plans: Sequence[PlanTable]) -> NDArray[np.bool_]:
-    """Whether each cell counts, over the plans in their order, the oldest first."""
+    """Tells of each run whether it counts, over the plans in their order, the oldest first."""
     import pandas as pd
 
     table = pd.DataFrame({name: np.concatenate([getattr(plan, name) for plan in plans]) for name in NUMBERS})
@@ -141,7 +141,7 @@ def counted(plans: Sequence[PlanTable]) -> NDArray[np.bool_]:
 
 
 def superseded(plans: Sequence[PlanTable]) -> set[str]:
-    """Cells that older plans name, and that do not count any more."""
+    """Runs that older plans name, and that do not count any more."""
     cells = [str(cell) for plan in plans for cell in plan.facts["cell"].items()]
     counting = {cell for cell, counts in zip(cells, counted(plans), strict=True) if counts} if plans else set()
     return {*cells} - counting
@@ -152,12 +152,12 @@ def _itself(outcome: tuple[str, str]) -> tuple[str, str]:
 
 
 def _coordinates(cell: Mapping[str, Any], without: str) -> list[Any]:
-    """What distinguishes a planned cell for users."""
+    """The coordinates that distinguish a planned run for users."""
     return [cell["label"], cell["params"], *(cell["identity"].get(key) for key in COORDINATES if key != without)]
 
 
 def _version(identity: Mapping[str, Any]) -> list[Any]:
-    """What distinguishes cells besides coordinates; the settings of a trial are what it tries."""
+    """The facts that distinguish runs besides coordinates; the settings of a trial are what it tries."""
     tuning = identity.get("tuning")
     tried = TRIED if tuning is not None and "trials" not in tuning else ()
     known = distinct(identity)

@@ -63,12 +63,12 @@ def is_defaults(value: Any) -> bool:
 
 
 def distinct(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """What distinguishes a cell from all others: its identity without settings that have their defaults.
+    """The facts that distinguish a run from all others: its identity without settings that have their defaults.
 
     So a new setting whose default changes nothing leaves all keys as they are.
 
     Args:
-        identity: as a file holds it.
+        identity: the identity as a file holds it.
     """
     found = {name: value for name, value in identity.items() if name != "defaults"}
     for name, defaults in (identity.get("defaults") or {}).items():
@@ -101,7 +101,7 @@ class Stored:
 
     @classmethod
     def read(cls: type[Kind], content: Mapping[str, Any]) -> Kind:
-        """From a table that was checked."""
+        """Makes the object from a table that was checked."""
         own = {one.name for one in fields(cls)} - {"others"}
         known = {key: value for key, value in content.items() if key in own}
         known |= {key: kind.read(known[key]) for key, kind in cls.inner.items()}
@@ -118,7 +118,7 @@ class Stored:
 
 @dataclass(frozen=True, kw_only=True)
 class Identity(Stored):
-    """Everything that can change the result of a cell.
+    """Everything that can change the result of a run.
 
     Args:
         suite, suite_version: results of different versions are not mixed.
@@ -129,15 +129,16 @@ class Identity(Stored):
         model, model_params: the network.
         data, data_fingerprint: the images.
         training: the recipe.
-        versions: of those of its parts that have another than 1, by kind, such as `method` or `loss`; see
+        versions: versions of those of its parts that have another than 1, by kind, such as `method` or `loss`; see
             `docs/versions.md`. None if all have 1.
         source: hash of the user's files that it runs; None where everything ships with routebench, or says its version.
-        defaults: of the settings in `options`, `method_params`, `model_params` and `training`, when this was written.
-        variant: in words, distinguishes entries of the same method and hyperparameters.
-        tuning: of a trial, its `point`, the settings that it tries; of a run with chosen settings, their point, `score`
-            in per cent, and `trials`, the digest of the keys of all trials that they were chosen from.
-        iterations: of routing in training; None if the method has none.
-        seed: of the training.
+        defaults: defaults of the settings in `options`, `method_params`, `model_params` and `training`, when this was
+            written.
+        variant: words that distinguish configurations of the same method and hyperparameters.
+        tuning: for a trial, its `point`, the settings that it tries; for a run with chosen settings, their point,
+            `score` in per cent, and `trials`, the digest of the keys of all trials that they were chosen from.
+        iterations: routing iterations in training; None if the method has none.
+        seed: seed of the training.
     """
 
     suite: Text
@@ -168,7 +169,7 @@ class Identity(Stored):
 
     @property
     def is_trial(self) -> bool:
-        """Whether it is a trial of settings, not a result."""
+        """Tells whether it is a trial of settings, not a result."""
         return self.tuning is not None and "trials" not in self.tuning
 
 
@@ -177,7 +178,7 @@ IDENTITY = Identity.check()
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedCell(Stored):
-    """A cell of a plan.
+    """A run of a plan.
 
     Args:
         cell: its key.
@@ -196,21 +197,21 @@ class PlannedCell(Stored):
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Stored):
-    """A finished cell.
+    """A finished run.
 
     Args:
         schema: version of the format.
         cell, label, params, identity: as planned.
         status: `ok`, or how it failed.
-        reason: of a failure, in one line.
+        reason: the reason of a failure, in one line.
         metrics: what was measured, one table per value.
         arrays: the file of its raw outputs in the folder; None if it has none.
         provenance: code, machine and time of the measurement.
         files: checksums of the files that the result rests on, by their place in the folder.
         warnings: sentences about files found damaged during the run.
         output: the end of its process's output, if the process died or was stopped.
-        shuffled: how many test images the network was asked about once more in another order, `images`; how many of
-            the answers were others then, `answers`, and how many where the order was the same, `again`.
+        shuffled: `images`, the number of test images that the network was asked about once more in another order;
+            `answers`, the number of answers that were others then, and `again`, where the order was the same.
     """
 
     schema: Annotated[int, is_whole] = SCHEMA
@@ -239,7 +240,7 @@ class StoredPlan:
     """A plan as a file holds it.
 
     Args:
-        head: all but its cells, such as `plan`, its name, `suite` and `preset`.
+        head: all but its runs, such as `plan`, its name, `suite` and `preset`.
         cells: in order.
     """
 
@@ -248,6 +249,6 @@ class StoredPlan:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "StoredPlan":
-        """From what a file holds, which was checked."""
+        """Makes the plan from what a file holds, which was checked."""
         head = {key: value for key, value in content.items() if key != "cells"}
         return cls(head, tuple(map(PlannedCell.read, content["cells"])))

@@ -1,4 +1,4 @@
-"""Records by column: from the files of a results folder to the table of all results."""
+"""Records by column: turns the files of a results folder into the table of all results."""
 
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -31,7 +31,7 @@ COLUMNS = (
 WHOLE = ("iterations", "test_iterations", "epoch")
 """Columns of whole numbers that may be missing."""
 NOTHING = {"metric": None, "split": ""}
-"""Replaces the metrics of a cell without a result."""
+"""Replaces the metrics of a run without a result."""
 
 Stamp = tuple[int, int, int, int]
 
@@ -120,7 +120,7 @@ class _Kinds:
 
 
 def _facts(record: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """In the order of `SHARED` and of `OWN`; an error if the record is damaged."""
+    """The facts in the order of `SHARED` and of `OWN`; an error if the record is damaged."""
     known, origin = record["identity"], record["provenance"]
     shared = (
         *(known[key] for key in KNOWN),
@@ -149,11 +149,11 @@ class Records:
     """The records of a folder, by column.
 
     Args:
-        facts: by name, the facts of a whole record; `file` is its file's name.
-        stamps: [records, 4], of `index.stamp`.
-        counts: [records], how many metric values each has.
+        facts: facts of a whole record, by name; `file` is its file's name.
+        stamps: [records, 4], as `index.stamp` gives them.
+        counts: [records], the number of metric values of each.
         metrics: [values], their metrics without values.
-        measured: [values].
+        measured: [values], their numbers.
     """
 
     facts: dict[str, Column]
@@ -163,7 +163,7 @@ class Records:
     measured: NDArray[np.float64]
 
     def at(self, rows: NDArray[np.bool_]) -> "Records":
-        """Some of the records."""
+        """The records of some rows."""
         inner = np.repeat(rows, self.counts)
         facts = {name: column.at(rows) for name, column in self.facts.items()}
         return Records(facts, self.stamps[rows], self.counts[rows], self.metrics.at(inner), self.measured[inner])
@@ -179,19 +179,19 @@ class Records:
         )
 
     def lacking(self, whole: Container[str]) -> NDArray[np.bool_]:
-        """[records], whether the result does not count, because the cell's raw outputs are not in `whole`."""
+        """The mask [records] of results that do not count, because the run's raw outputs are not in `whole`."""
         known = zip(*(self.facts[name].items() for name in ("file", "status", "has_arrays")), strict=True)
         return np.array([status == "ok" and has and name[:-5] not in whole for name, status, has in known], dtype=bool)
 
     def saved(self) -> Saved:
-        """For an index."""
+        """The form of the records in an index."""
         columns = {name: column.compact() for name, column in self.facts.items()}
         arrays = {"stamps": self.stamps, "counts": self.counts, "values": self.measured}
         return Saved({**columns, "metrics": self.metrics.compact()}, arrays)
 
     @classmethod
     def read(cls, saved: Saved) -> "Records":
-        """From an index."""
+        """Makes the records from an index."""
         facts = {name: saved.columns[name] for name in ("file", *FACTS)}
         arrays = saved.arrays
         return cls(facts, arrays["stamps"], arrays["counts"], saved.columns["metrics"], arrays["values"])
@@ -231,5 +231,5 @@ class Records:
 
 
 def _fixed(metric: Mapping[str, Any]) -> dict[str, Any]:
-    """What every metric has."""
+    """The keys that every metric has."""
     return {key: value for key, value in metric.items() if key != "where"}

@@ -1,4 +1,4 @@
-"""A results folder: one file per finished cell, written atomically, so that no crash loses a finished cell."""
+"""A results folder: one file per finished run, written atomically, so that no crash loses a finished run."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import torch
 
 PAUSE = 0.5
-"""Seconds within which another process that re-measures a cell writes its record after its arrays."""
+"""Seconds within which another process that re-measures a run writes its record after its arrays."""
 PARTS = ("plans", "records", "arrays", "fits", "locks")
 
 
@@ -40,7 +40,7 @@ class Store:
     """A results folder.
 
     Args:
-        path: of the folder; it is created by `prepare`.
+        path: path of the folder; it is created by `prepare`.
 
     Raises:
         UserError: the folder is a pack that is damaged.
@@ -137,7 +137,7 @@ class Store:
         return file
 
     def write_record(self, record: Record, arrays: Mapping[str, "torch.Tensor"]) -> None:
-        """Writes a finished cell: first its arrays, then its record with their checksums, each atomically.
+        """Writes a finished run: first its arrays, then its record with their checksums, each atomically.
 
         Raises:
             StoreFull: the disk is full.
@@ -154,7 +154,7 @@ class Store:
             raise
 
     def record(self, key: str) -> Record | None:
-        """A cell's record; None if none counts. A file that cannot be read is set aside."""
+        """A run's record; None if none counts. A file that cannot be read is set aside."""
         found = self._record(key)
         if found is not None and not self._counts(found):
             self._reader.tell_lacking(key)
@@ -170,12 +170,12 @@ class Store:
                 yield record
 
     def _record(self, key: str) -> Record | None:
-        """A cell's record, whether it counts or not."""
+        """A run's record, whether it counts or not."""
         found = self._reader.read(self._file("records", key), RECORD)
         return None if found is None else Record.read(found[0])
 
     def _counts(self, record: Record) -> bool:
-        """Whether all files that a record names exist: without raw outputs, tests would give other results."""
+        """Tells whether all files that a record names exist: without raw outputs, tests would give other results."""
         if record.status != "ok" or not record.arrays:
             return True
         return self._reader.arrays_are_whole(self._file("arrays", record.cell))
@@ -186,14 +186,14 @@ class Store:
         return self._reader.records().table()
 
     def current_results(self) -> "pd.DataFrame":
-        """As `results`, without those whose place a newer call of the suite has given to others."""
+        """The table `results` without rows whose place a newer call of the suite has given to others."""
         results, superseded = self.results(), self.superseded()
         return results[~results["cell"].isin(superseded)].reset_index(drop=True) if superseded else results
 
     def arrays(self, key: str) -> dict[str, NDArray[Any]]:
-        """A cell's raw outputs by name, such as `correct`, 1 or 0 per test image; empty if it has none.
+        """A run's raw outputs by name, such as `correct`, 1 or 0 per test image; empty if it has none.
 
-        A file that cannot be read, or has changed, is set aside, and the cell counts as not run.
+        A file that cannot be read, or has changed, is set aside, and the run counts as not executed.
         """
         from safetensors.numpy import load_file
 
@@ -212,7 +212,7 @@ class Store:
         """Verifies every file that a record or a fit names. Changed files are set aside, and missing ones told.
 
         Returns:
-            number of records read, and number of files unchanged since their cell was measured.
+            number of records read, and number of files unchanged since their run was measured.
         """
         count = intact = 0
         self.tell_gone()
@@ -237,16 +237,16 @@ class Store:
         return count, intact
 
     def _sum(self, key: str) -> str:
-        """The checksum of a cell's raw outputs in its record; empty if unknown."""
+        """The checksum of a run's raw outputs in its record; empty if unknown."""
         found = self._record(key)
         return "" if found is None else (found.files or {}).get(f"arrays/{key}.safetensors", "")
 
     def _file(self, part: str, key: str) -> Path:
-        """The file of a cell in `records` or `arrays`."""
+        """The file of a run in `records` or `arrays`."""
         return self.files / part / f"{expect_key(key)}{'.json' if part == 'records' else '.safetensors'}"
 
     def whole(self, key: str) -> Record | None:
-        """As `record`, if its raw outputs are as they were written. What is damaged is set aside."""
+        """The record of a run, if its raw outputs are as they were written. What is damaged is set aside."""
         found = self.record(key)
         if found is not None and found.status == "ok" and found.arrays and not self.arrays(key):
             self._reader.tell_lacking(key)
@@ -254,7 +254,7 @@ class Store:
         return found
 
     def missing(self, keys: Iterable[str]) -> list[str]:
-        """Those of some cells that have no record that counts."""
+        """The keys of those among some runs that have no record that counts."""
         known = self._reader.outcomes()
         return [key for key in keys if known.get(key, (plans.NOT_RUN, ""))[0] == plans.NOT_RUN]
 
@@ -265,7 +265,7 @@ class Store:
 
         Args:
             kind: `cell` or `fit`, which have keys; `plans`.
-            key: of it.
+            key: key of the run or fit, or a name for `plans`.
         """
         if kind != "plans":
             expect_key(key)
@@ -294,12 +294,12 @@ class Store:
         ]
 
     def plan_heads(self) -> list[dict[str, Any]]:
-        """All plans without their cells, the oldest first."""
+        """All plans without their runs, the oldest first."""
         self.check_schema()
         return [table.head for table in self._reader.plans()]
 
     def planned(self) -> "pd.DataFrame":
-        """One row per planned cell with its status. Of cells that users cannot distinguish, the newest plan's counts.
+        """One row per planned run with its status. Of runs that users cannot distinguish, the newest plan's counts.
 
         Columns: plan, suite, preset, cell, label, method, method_params, role, iterations, model, data, seed, status
         (`not run` if there is no record) and reason. The newest plans come last.
@@ -311,21 +311,21 @@ class Store:
         return found
 
     def superseded(self) -> set[str]:
-        """Cells of earlier code, options or training, whose place newer plans have given to others."""
+        """Runs of earlier code, options or training, whose place newer plans have given to others."""
         return plans.superseded(self._reader.plans())
 
     def forget(self, label: str, *, only_count: bool = False) -> dict[str, int]:
         """Removes a method from all plans, and its records with their arrays.
 
         Args:
-            label: of the method, as in tables.
+            label: the method's name, as in tables.
             only_count: remove nothing.
 
         Returns:
-            number of its cells by status.
+            number of its runs by status.
 
         Raises:
-            UserError: the folder is packed, holds no such method, or a cell of it is being measured.
+            UserError: the folder is packed, holds no such method, or a run of it is being measured.
         """
         if is_packed(self.path):
             raise UserError(f"results folder {str(self.path)!r} is packed: nothing can be taken out of it")
@@ -361,7 +361,7 @@ class Store:
         return dict(counts)
 
     def fit_notes(self, key: str) -> dict[str, Any] | None:
-        """As `notes_of`."""
+        """The notes on a fit, as `notes_of` gives them."""
         return notes_of(self._reader, key)
 
     def set_aside(self, file: Path, why: str = UNREADABLE) -> None:
@@ -370,20 +370,20 @@ class Store:
 
 
 def _is_fit(folder: Path) -> bool:
-    """Whether a folder is that of a fit, in the results folder itself."""
+    """Tells whether a folder is that of a fit, in the results folder itself."""
     return is_key(folder.name) and not folder.is_symlink()
 
 
 @checked
 def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:
-    """The raw outputs of one cell of a results folder, such as `correct` (1 or 0) and `predicted` per test image.
+    """The raw outputs of one run of a results folder, such as `correct` (1 or 0) and `predicted` per test image.
 
     Args:
-        path: of the folder.
+        path: path of the folder.
         cell: a value of the column `cell` of `load_results`.
 
     Raises:
-        UserError: there is no such folder, or it holds no arrays for this cell.
+        UserError: there is no such folder, or it holds no arrays for this run.
     """
     store = existing(path)
     found = store.arrays(cell)
@@ -395,12 +395,12 @@ def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:
 
 @checked
 def load_results(path: Path | str) -> "pd.DataFrame":
-    """What a results folder holds, one row per metric value.
+    """The results in a folder, one row per metric value.
 
     Results of earlier code, options or training are left out where a newer call of the suite has taken their place;
     their records stay in the folder.
 
-    A cell without a result has one row, with its status, its reason and no value. `iterations` is T in training,
+    A run without a result has one row, with its status, its reason and no value. `iterations` is T in training,
     `test_iterations` T in testing; both are missing for methods without. Further coordinates of a protocol, such as
     `batch`, are columns at the end.
 

@@ -1,4 +1,4 @@
-"""Runs the cells of a plan that have no result yet: in this process, in several, on a Ray cluster."""
+"""Executes the runs of a plan that have no result yet: in this process, in several, on a Ray cluster."""
 
 from routebench.engine.running._choose import choose_backend, choose_device
 from routebench.engine.running._config import Listener, RunConfig, prepare_torch, torch_as_before

@@ -1,4 +1,4 @@
-"""Runs one cell, and turns any outcome into a record."""
+"""Executes one run, and turns any outcome into a record."""
 
 import contextlib
 import json
@@ -28,13 +28,13 @@ UNSTORABLE = "its protocol measured what no record can hold: expected names, and
 
 
 def run_claimed(cell: Cell, store: Store, config: RunConfig, tell: Callable[[Stage], None]) -> Done | HeldElsewhere:
-    """Runs a cell, unless another process runs it or has its result.
+    """Executes a run, unless another process executes it or has its result.
 
     Args:
-        cell: what to measure.
-        store: where its record goes.
-        config: how it is run.
-        tell: is called with how far the cell is.
+        cell: the run to measure.
+        store: the folder for its record.
+        config: settings of its execution.
+        tell: is called with the progress of the run.
     """
     with claimed(cell, store) as found:
         if found is not None:
@@ -59,18 +59,18 @@ def run_cell(
     compiled: bool = False,
     package: str = "",
 ) -> Record:
-    """Measures a cell and writes its record, whatever the outcome.
+    """Measures a run and writes its record, whatever the outcome.
 
     Args:
-        cell: what to measure.
-        store: where its record goes.
-        device: that it runs on.
-        origin: provenance.
-        on_progress: is called with how far the cell is.
-        alone: whether nothing runs in this process afterwards. If not, a cell that replaces functions of torch, NumPy
-            or routebench fails.
+        cell: the run to measure.
+        store: the folder for its record.
+        device: the device that it runs on.
+        origin: its provenance.
+        on_progress: is called with the progress of the run.
+        alone: whether nothing is executed in this process afterwards. If not, a run that replaces functions of torch,
+            NumPy or routebench fails.
         compiled: whether networks are compiled for training.
-        package: as in the configuration of a run.
+        package: as in `RunConfig`.
 
     Returns:
         the record. Its status is `ok`, `diverged`, `oom`, `changed` or `failed`; the reason is one line.
@@ -135,7 +135,7 @@ def _measure(cell: Cell, context: StoreContext) -> Measurement:
 
 
 def make_record(cell: Cell, status: str, reason: str, found: Measurement, origin: Mapping[str, Any]) -> Record:
-    """Makes the record of a cell."""
+    """Makes the record of a run."""
     return Record(
         cell=cell.key,
         label=cell.label,

@@ -1,4 +1,4 @@
-"""Whether a cell runs what was planned: code and images, as the process has loaded them that measures it."""
+"""Checks that a run executes what was planned: code and images, as the process has loaded them that measures it."""
 
 import contextlib
 
@@ -11,17 +11,17 @@ ANEW = "run the suite again, which plans with it as it is now"
 
 
 class Changed(Exception):
-    """What a cell would measure is not what was planned; the message says what to do."""
+    """A run would not measure what was planned; the message says what to do."""
 
 
 def expect_as_planned(cell: Cell, package: str) -> None:
-    """Compares code and images with those of the plan, before a cell is measured and again afterwards.
+    """Compares code and images with those of the plan, before a run is measured and again afterwards.
 
     Seen is what this process has loaded, see `routebench.registry.loaded_source`. An edit that is taken back before
     the second look is not seen, and none of routebench's own files between the start of the program and the plan.
 
     Args:
-        cell: of a plan; of one that was not planned with any code, nothing is compared.
+        cell: a run of a plan; if it was not planned with any code, nothing is compared.
         package: the `package_stamp` of the plan; where it is the same, routebench's own files are not read.
 
     Raises:

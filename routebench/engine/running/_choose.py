@@ -24,18 +24,18 @@ def choose_config(
     jobs: int | None,
     threads: int | None,
 ) -> RunConfig:
-    """Chooses where cells run, and how many at a time.
+    """Chooses where runs are executed, and how many at a time.
 
     Args:
-        plan: what is run.
-        cells: that are to be run.
+        plan: the plan that is executed.
+        cells: runs to execute.
         executor: `local` or `ray`.
-        address: of the cluster's head.
-        gpus: per cell on a cluster; None: one, if `device` allows it and the cluster has any.
+        address: address of the cluster's head.
+        gpus: GPUs per run on a cluster; None: one, if `device` allows it and the cluster has any.
         device: `auto`, `cpu`, `cuda` for all GPUs, one, such as `cuda:3`, or `mps`.
-        backend: of routing, as in `routebench.kernels.BACKENDS`.
-        jobs: cells at a time; None to choose.
-        threads: of torch per cell; None to choose.
+        backend: the implementation of routing, as in `routebench.kernels.BACKENDS`.
+        jobs: runs at a time; None to choose.
+        threads: torch threads per run; None to choose.
 
     Raises:
         UserError: a choice is impossible here.
@@ -100,20 +100,20 @@ def choose_jobs(wanted: int | None, device: str, cells: int, *, alone: bool = Fa
     All threads together use every core, or fewer if OMP_NUM_THREADS says so.
 
     Args:
-        wanted: by the user; None to choose.
+        wanted: the number of processes that the user wants; None to choose.
         device: as `choose_device` gives it.
-        cells: that are to be run.
-        alone: cells measure time, and none may run beside another.
+        cells: number of runs to execute.
+        alone: runs measure time, and none may be executed beside another.
 
     Raises:
-        UserError: several processes were requested for cells that must run alone.
+        UserError: several processes were requested for runs that must be executed alone.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if alone and wanted not in (None, 1):
         raise UserError(f"--jobs {wanted}: this suite measures time, one run after another; leave it out")
     places = cores if device == "cpu" else max(1, len(each_gpu(device)))
     jobs = wanted if wanted is not None else (1 if alone else places)
-    # Threads do not depend on how many cells are left: another number of threads may give other last digits.
+    # Threads do not depend on how many runs are left: another number of threads may give other last digits.
     return max(1, min(jobs, cells)), max(1, min(cores // jobs, _most_threads(cores)))
 
 
@@ -124,7 +124,7 @@ def _most_threads(cores: int) -> int:
 
 
 def _gpus_of_a_cell(device: str, wanted: float | None) -> float | None:
-    """GPUs per cell on a cluster; None: one, if the cluster has any."""
+    """GPUs per run on a cluster; None: one, if the cluster has any."""
     if device == "mps":
         raise UserError("--device mps: machines of a cluster use cpu or cuda; leave --executor ray out")
     if device.startswith("cuda:"):
@@ -141,17 +141,17 @@ def _gpus_of_a_cell(device: str, wanted: float | None) -> float | None:
 def choose_on_cluster(
     address: str, wanted: int | None, threads: int, gpus: float | None, *, alone: bool
 ) -> tuple[int, float]:
-    """Cells at a time on a Ray cluster, as many as its processors or GPUs allow; and GPUs per cell.
+    """Runs at a time on a Ray cluster, as many as its processors or GPUs allow; and GPUs per run.
 
     Args:
-        address: of its head.
-        wanted: cells at a time; None to choose.
-        threads: of a cell.
-        gpus: of a cell; None for one if the cluster has any.
-        alone: cells measure time, and none may run beside another.
+        address: address of its head.
+        wanted: runs at a time; None to choose.
+        threads: threads of a run.
+        gpus: GPUs of a run; None for one if the cluster has any.
+        alone: runs measure time, and none may be executed beside another.
 
     Raises:
-        UserError: cells must run alone, no cluster answers, or it is too small for one cell.
+        UserError: runs must be executed alone, no cluster answers, or it is too small for one run.
     """
     if alone:
         raise UserError("--executor ray: this suite measures time, which a shared cluster would falsify; leave it out")
@@ -167,7 +167,7 @@ def choose_on_cluster(
 
 
 def slow_back_end(config: RunConfig) -> str:
-    """Why `auto` falls back to plain torch although its device has a faster back end; else empty."""
+    """The reason why `auto` falls back to plain torch although its device has a faster back end; else empty."""
     if config.backend != "auto" or config.executor != "local":
         return ""
     device = torch.device(config.device)

@@ -1,4 +1,4 @@
-"""One process per cell: the process that runs a cell holds its lock. Possible ends of a started cell."""
+"""One process per run: the process that executes a run holds its lock. Possible ends of a started run."""
 
 import contextlib
 import json
@@ -12,33 +12,33 @@ from routebench.engine.suites import Cell
 
 @dataclass(frozen=True)
 class Done:
-    """The cell has a record, of this run or of another process."""
+    """The run has a record, of this call or of another process."""
 
     record: Record
 
 
 @dataclass(frozen=True)
 class HeldElsewhere:
-    """Another process runs the cell now."""
+    """Another process executes the run now."""
 
 
 @dataclass(frozen=True)
 class TryAgain:
-    """The cell's process or machine was lost, for a reason outside the cell."""
+    """The run's process or machine was lost, for a reason outside the run."""
 
 
 End = Done | HeldElsewhere | TryAgain
 Told = tuple[Literal["done", "held", "full"], Any]
-"""How a process says that its cell ended: `done` with the record as a table, `full` with the reason."""
+"""The message by which a process says that its run ended: `done` with the record as a table, `full` with the reason."""
 
 
 def told_of(end: End) -> Told:
-    """The end of a cell, as its process says it."""
+    """The end of a run, as its process says it."""
     return ("done", end.record.as_dict()) if isinstance(end, Done) else ("held", None)
 
 
 def end_of(told: Told, cell: Cell) -> End | None:
-    """The end of a cell whose process says so; None if that is not the cell's record.
+    """The end of a run whose process says so; None if that is not the run's record.
 
     Raises:
         StoreFull: the process met a full disk.
@@ -57,15 +57,15 @@ def end_of(told: Told, cell: Cell) -> End | None:
 
 @contextlib.contextmanager
 def claimed(cell: Cell, store: Store, patience: float = 0.0) -> Iterator[Done | HeldElsewhere | None]:
-    """Locks a cell, then looks up its result again.
+    """Locks a run, then looks up its result again.
 
     Args:
-        cell: to be run, or to be recorded.
-        store: with the lock and the records.
+        cell: the run to execute or to record.
+        store: the folder with the lock and the records.
         patience: seconds to wait for the lock.
 
     Yields:
-        None with the lock held if the caller shall run the cell, else its holder or its result.
+        None with the lock held if the caller shall execute the run, else its holder or its result.
     """
     lock = store.try_lock("cell", cell.key, patience)
     if lock is None:

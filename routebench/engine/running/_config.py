@@ -1,4 +1,4 @@
-"""The configuration of a run, and its listener."""
+"""The settings by which a call executes runs, and its listener."""
 
 import contextlib
 import ctypes
@@ -19,32 +19,32 @@ from routebench.errors import printable
 
 Told = TypeVar("Told")
 LONGEST = 200
-"""Characters by which a cell says what it does."""
+"""Characters in which a run says what it does."""
 PATIENCE = 0.1
 """Seconds between looks at other processes."""
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """The configuration of a run.
+    """The settings by which a call executes runs.
 
     Args:
         device: `cpu`, `cuda`, one of several GPUs, such as `cuda:3`, or `mps`.
-        backend: of routing, one of `routebench.kernels.BACKENDS`.
-        jobs: cells at a time.
-        threads: of torch, per cell.
-        plugins: of the user, as named; every record has the hash of their content.
+        backend: the implementation of routing, one of `routebench.kernels.BACKENDS`.
+        jobs: runs at a time.
+        threads: torch threads per run.
+        plugins: the user's plug-ins, as named; every record has the hash of their content.
         origin: provenance for every record.
-        isolate: run each cell in its own process, even one at a time.
-        time_limit: seconds that a cell may take; None for no limit. A limit implies a process per cell.
-        memory_limit: bytes of resident memory that a cell may take; likewise.
+        isolate: whether each run has its own process, even one at a time.
+        time_limit: seconds that a run may take; None for no limit. A limit implies a process per run.
+        memory_limit: bytes of resident memory that a run may take; None and a limit mean the same as for time.
         executor: `local`, or `ray` for the machines of a cluster.
-        address: of the cluster's head.
-        gpus: per cell on a cluster; a fraction if cells share one.
+        address: address of the cluster's head.
+        gpus: GPUs per run on a cluster; a fraction if runs share one.
         preload: modules to import once for all processes.
-        devices: GPUs to spread cells over; empty for `device` alone.
-        compile: train networks that `torch.compile` has compiled.
-        package: of routebench's files when cells were planned, as `package_stamp` gives it.
+        devices: GPUs to spread runs over; empty for `device` alone.
+        compile: whether networks that train are compiled by `torch.compile`.
+        package: stamp of routebench's files when runs were planned, as `package_stamp` gives it.
     """
 
     device: str
@@ -66,14 +66,14 @@ class RunConfig:
 
     @property
     def in_processes(self) -> bool:
-        """Whether cells run in other processes than this one."""
+        """Tells whether runs are executed in other processes than this one."""
         return self.isolate or self.jobs > 1 or self.time_limit is not None or self.memory_limit is not None
 
     def on_free_device(self, busy: Iterable[str]) -> "RunConfig":
-        """The configuration for one cell, on the GPU with the fewest running cells.
+        """The settings for one run, on the GPU with the fewest active runs.
 
         Args:
-            busy: the device of each running cell.
+            busy: the device of each active run.
         """
         cells = Counter(busy)
         return replace(self, device=min(self.devices or (self.device,), key=cells.__getitem__))
@@ -81,11 +81,11 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class Stage:
-    """How far a running cell is.
+    """The progress of an active run.
 
     Args:
         share: share done, 0 to 1; what a protocol says beyond is cut.
-        doing: in words, such as `epoch 3 of 6, loss 0.12`; empty if unknown.
+        doing: the activity in words, such as `epoch 3 of 6, loss 0.12`; empty if unknown.
     """
 
     share: float = 0.0
@@ -99,11 +99,11 @@ class Stage:
 
 @dataclass
 class Listener:
-    """Callbacks of a run; the command line shows progress with them.
+    """Callbacks of a call; the command line shows progress with them.
 
     Args:
-        started, finished: called with a cell, and with its record.
-        advanced: called with the stages of running cells, by key.
+        started, finished: called with a run, and with its record.
+        advanced: called with the stages of active runs, by key.
     """
 
     started: Callable[[Cell], None] = lambda _: None

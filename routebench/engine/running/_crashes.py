@@ -12,12 +12,12 @@ from routebench.engine.suites import Cell
 from routebench.protocols.base import Measurement
 
 LETTING_GO = 2.0  # seconds that the system may take until a process that was killed holds no lock
-KEPT_OUTPUT = 2000  # characters of what a cell printed that stand in its record
+KEPT_OUTPUT = 2000  # characters of what a run printed that stand in its record
 
 
 @dataclass(frozen=True)
 class Crash:
-    """Why a process ended without a record.
+    """The reason why a process ended without a record.
 
     Args:
         status: `failed`, `timeout` or `oom`.
@@ -66,7 +66,7 @@ def gigabytes(size: int) -> str:
 def record_crash(
     cell: Cell, crash: Crash, store: Store, config: RunConfig, seconds: float = 0.0
 ) -> Done | HeldElsewhere:
-    """Writes the record of a cell whose process is gone, unless another process runs the cell or has its result."""
+    """Writes the record of a run whose process is gone, unless another process executes it or has its result."""
     with claimed(cell, store, patience=LETTING_GO) as found:
         if found is not None:
             return found

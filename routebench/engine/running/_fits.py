@@ -1,4 +1,4 @@
-"""Trained models on disk: trained once, used by every cell that asks for them."""
+"""Trained models on disk: trained once, used by every run that asks for them."""
 
 import contextlib
 import importlib
@@ -49,9 +49,9 @@ from routebench.training import OWN, Epoch, evaluate, fit
 
 AfterEpoch = Callable[[int, Mapping[str, Tensor]], None]
 CHECKED, ALIKE = 8, 1e-3
-"""Images that a compiled network is checked with, and how far its logits may be off, relatively."""
+"""Images that a compiled network is checked with, and the most by which its logits may be off, relatively."""
 STARTS_ANEW = "training starts anew"
-"""How the warning of a damaged checkpoint begins."""
+"""The beginning of the warning of a damaged checkpoint."""
 TESTED = "tested.json"
 """The file beside a fit with test accuracy after every epoch, if a protocol asked for it."""
 
@@ -60,9 +60,9 @@ class StoreContext:
     """Gives a protocol fits from the store, and trains missing ones.
 
     Args:
-        store: where fits are kept.
-        device: that networks run on.
-        on_progress: is called with how far a cell is.
+        store: the folder that keeps fits.
+        device: the device that networks run on.
+        on_progress: is called with the progress of a run.
         compiled: whether networks are compiled for training.
     """
 
@@ -86,7 +86,7 @@ class StoreContext:
         """The last fit that was given."""
 
     def progress(self, share: float) -> None:
-        """Reports the progress of the cell after training."""
+        """Reports the progress of the run after training."""
         self.on_progress(Stage(share, "measuring"))
 
     def fit(self, request: FitRequest) -> Fit:
@@ -160,7 +160,7 @@ class StoreContext:
                 warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
     def _trains(self, request: FitRequest, checkpoint: Path) -> Callable[[float], None]:
-        """Reports the running epoch, with the loss of the one before."""
+        """Reports the current epoch, with the loss of the one before."""
         epochs, before, loss = request.recipe.epochs, -1, ""
 
         def told(share: float) -> None:
@@ -217,7 +217,7 @@ class StoreContext:
         return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs), after, accuracies)
 
     def _unchanged(self, folder: Path, sums: Mapping[str, str]) -> bool:
-        """Whether the files of a fit are unchanged. A changed one is set aside."""
+        """Tells whether the files of a fit are unchanged. A changed one is set aside."""
         for name, known in sums.items():
             file = folder / name
             if file.exists() and checksum.of_file(file) != known:
@@ -226,7 +226,7 @@ class StoreContext:
         return True
 
     def _all_epochs(self, folder: Path, epochs: int) -> bool:
-        """Whether the weights of every epoch can be read. A file that cannot is set aside."""
+        """Tells whether the weights of every epoch can be read. A file that cannot is set aside."""
         for epoch in range(1, epochs + 1):
             file = _epoch_file(folder, epoch)
             try:
@@ -269,7 +269,7 @@ def compile_checked(network: nn.Module, pixels: UInt8[Tensor, "image channel hei
     expected = network(images).logits
     logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # it would tell of every kernel that it leaves as it is
     warnings.filterwarnings("ignore", module="torch._dynamo")
-    importlib.import_module("torch._inductor.config").compile_threads = 1  # type: ignore[attr-defined]  # other cells have the other cores
+    importlib.import_module("torch._inductor.config").compile_threads = 1  # type: ignore[attr-defined]  # other runs have the other cores
     network.compile()
     found = network(images).logits
     network.train()
@@ -280,16 +280,16 @@ def compile_checked(network: nn.Module, pixels: UInt8[Tensor, "image channel hei
 
 @checked
 def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Sequence[str] = ()) -> nn.Module:
-    """The trained network of a cell, in evaluation mode.
+    """The trained network of a run, in evaluation mode.
 
     Args:
         results: a results folder.
         cell: a value of the column `cell` of `load_results`.
-        device: to put the network on.
-        plugins: files with models and methods of your own that the cell was trained with; they are imported here.
+        device: the device to put the network on.
+        plugins: files with models and methods of your own that the run was trained with; they are imported here.
 
     Raises:
-        UserError: the folder has no record of this cell, or its network was removed, as from every pack.
+        UserError: the folder has no record of this run, or its network was removed, as from every pack.
     """
     for plugin in plugins:
         load_plugin(plugin)
@@ -313,7 +313,7 @@ def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Se
 
 
 def _keys_of(request: FitRequest, files: Mapping[str, str]) -> Iterator[str]:
-    """The fits that a cell may use, limited to those that its record names, if any."""
+    """The fits that a run may use, limited to those that its record names, if any."""
     lent = {name.split("/")[1] for name in files if name.startswith("fits/")}
     for tested, every_epoch in product((False, True), repeat=2):
         key = fit_key(replace(request, tested=tested, every_epoch=every_epoch))
@@ -327,7 +327,7 @@ def fit_key(request: FitRequest) -> str:
 
 
 def key_of_fit(request: Mapping[str, Any], fingerprint: str) -> str:
-    """As `fit_key`, of a request as its file has it."""
+    """The same as `fit_key`, for a request as its file has it."""
     known = {**request, "training": request["recipe"], "fingerprint": fingerprint}
     del known["recipe"]
     parts = NamedParts(**{name: known[name] for name in ("model", "data", "method", "model_params", "training")})

@@ -1,7 +1,7 @@
 """Imports of the process that workers are forked from, so that each worker starts at once.
 
 It imports everything that a worker needs, and computes nothing, because threads do not survive a fork. Analyses, which
-cells do not need, take as long to import as torch; only plug-ins with analyses import them.
+runs do not need, take as long to import as torch; only plug-ins with analyses import them.
 """
 
 import gc

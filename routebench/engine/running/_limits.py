@@ -1,4 +1,4 @@
-"""Watches a cell that runs in another process: its time, memory and output."""
+"""Watches a run in another process: its time, memory and output."""
 
 import contextlib
 import time
@@ -14,10 +14,10 @@ from routebench.engine.running._crashes import Crash, death, gigabytes
 from routebench.engine.suites import Cell
 
 SHARE = 0.9
-"""Of the machine's memory, that all cells together may take where no limit is given."""
+"""Share of the machine's memory that all runs together may take where no limit is given."""
 CONTAINER = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""Where Linux says what a container may take."""
-MOST_OUTPUT = 1 << 20  # bytes that a cell may have printed before the earlier part is dropped
+"""Files in which Linux says how much memory a container may take."""
+MOST_OUTPUT = 1 << 20  # bytes that a run may have printed before the earlier part is dropped
 LONGEST_GAP = 5.0  # seconds between two looks, of which there are ten a second; a process that was stopped has longer
 
 
@@ -33,12 +33,12 @@ def machine_memory() -> int:
 
 @dataclass
 class Monitor:
-    """One running cell.
+    """One active run.
 
     Args:
-        cell: that runs.
-        process: that runs it.
-        config: with the limits.
+        cell: the run.
+        process: the process that executes it.
+        config: settings with the limits.
     """
 
     cell: Cell
@@ -46,16 +46,16 @@ class Monitor:
     config: RunConfig
     has_started: bool = False
     stage: Stage = field(default_factory=Stage)
-    """Stage of the cell."""
+    """Stage of the run."""
     seconds: float = 0.0
-    """Seconds that the process had for the cell, without those for which it, or this process, was suspended."""
+    """Seconds that the process had for the run, without those for which it, or this process, was suspended."""
     memory: int = 0
     """Bytes of the process and its children when last seen."""
     _looked: float | None = None
     _children: dict[int, psutil.Process] = field(default_factory=dict)
 
     def exceeded(self) -> Crash | None:
-        """The limit that the cell exceeded; None if it may go on."""
+        """The limit that the run exceeded; None if it may go on."""
         if not self.has_started:
             return None
         self._count()
@@ -70,10 +70,10 @@ class Monitor:
         return None
 
     def crowds_out(self, together: int) -> Crash | None:
-        """The end of the largest cell where all of them take more of the machine than `SHARE`; None if they do not.
+        """The end of the largest run where all of them take more of the machine than `SHARE`; None if they do not.
 
         Args:
-            together: bytes that all running cells take.
+            together: bytes that all active runs take.
         """
         whole = machine_memory()
         if self.config.memory_limit is not None or together <= SHARE * whole:

@@ -1,4 +1,4 @@
-"""Undoes a cell's changes to its process: replaced functions and classes, and modes of torch."""
+"""Undoes a run's changes to its process: replaced functions and classes, and modes of torch."""
 
 import contextlib
 import inspect
@@ -15,7 +15,7 @@ import torch
 from routebench.errors import PluginError
 
 Places = dict[str, tuple[Any, dict[str, Any]]]
-"""By name: an owner (a module or a class), and its functions and classes by name."""
+"""Owners (modules or classes) by name, each with its functions and classes by name."""
 
 TORCH = str(Path(torch.__file__).parent)
 WATCHED: tuple[ModuleType, ...] = (
@@ -93,7 +93,7 @@ def _put_back(places: Places) -> list[str]:
 
 
 def _is_wrapped_by_torch(now: Any, before: Any) -> bool:
-    """Whether torch itself wrapped it: an optimiser's `step` with its first instance, seeding when it compiles."""
+    """Tells if torch itself wrapped it: an optimizer's `step` with its first instance, seeding when it compiles."""
     code = getattr(now, "__code__", None)
     return code is not None and code.co_filename.startswith(TORCH) and getattr(now, "__wrapped__", None) is before
 

@@ -1,4 +1,4 @@
-"""Runs cells in processes, so that a crash of one does not affect others."""
+"""Executes runs in processes, so that a crash of one does not affect others."""
 
 import contextlib
 import logging
@@ -24,15 +24,15 @@ from routebench.kernels import compiler
 from routebench.registry import VARIABLE
 
 LOST_STARTS = 3  # in a row, before giving up
-MOST_SAID = 100  # messages of a cell that are read before its limits are looked at again
+MOST_SAID = 100  # messages of a run that are read before its limits are looked at again
 
 
 class Processes:
-    """Runs each cell in a new process of this machine. It takes 30 ms where processes are forked from a ready one.
+    """Executes each run in a new process of this machine. It takes 30 ms where processes are forked from a ready one.
 
     Args:
         store: the results folder.
-        config: how cells are run.
+        config: settings of the runs' execution.
     """
 
     def __init__(self, store: Store, config: RunConfig):
@@ -45,11 +45,11 @@ class Processes:
 
     @property
     def room(self) -> int:
-        """The number of cells that can be started now."""
+        """The number of runs that can be started now."""
         return self.config.jobs - len(self.running)
 
     def start(self, cell: Cell) -> None:
-        """Starts a cell in a new process, on the GPU with the fewest cells."""
+        """Starts a run in a new process, on the GPU with the fewest runs."""
         config = self.config.on_free_device(monitor.config.device for monitor in self.running)
         output = Path(self._folder.name) / cell.key
         with uninterrupted():
@@ -60,20 +60,20 @@ class Processes:
             self.running.append(Monitor(cell, process, config))
 
     def finished(self) -> Iterator[tuple[Cell, End]]:
-        """The cells that ended since the last call, after a short wait."""
+        """The runs that ended since the last call, after a short wait."""
         wait_for([monitor.process for monitor in self.running], PATIENCE)
         for monitor in list(self.running):
             end = self._end_of(monitor)
             if end is None:
                 continue
             self.running.remove(monitor)
-            monitor.close()  # else a process that lives would hold the cell's lock
+            monitor.close()  # else a process that lives would hold the run's lock
             if isinstance(end, Crash):
                 end = record_crash(monitor.cell, end, self.store, monitor.config, monitor.seconds)
             yield monitor.cell, end
 
     def stages(self) -> Mapping[str, Stage]:
-        """How far each running cell is, by key."""
+        """The progress of each active run, by key."""
         return {monitor.cell.key: monitor.stage for monitor in self.running}
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class Processes:
         self._folder.cleanup()
 
     def _end_of(self, monitor: Monitor) -> End | Crash | None:
-        """The end of a cell; None while it runs."""
+        """The end of a run; None while it is active."""
         for _ in range(MOST_SAID):
             match monitor.process.said():
                 case None:
@@ -106,19 +106,19 @@ class Processes:
         return monitor.exceeded() or self._crowded(monitor)
 
     def _crowded(self, monitor: Monitor) -> Crash | None:
-        """Stops the largest cell if all together take too much of the machine."""
+        """Stops the largest run if all together take too much of the machine."""
         is_largest = monitor.memory == max(one.memory for one in self.running)
         return monitor.crowds_out(sum(one.memory for one in self.running)) if is_largest else None
 
     def _lose(self) -> TryAgain:
-        """Handles a process that died before it started the cell."""
+        """Handles a process that died before it started the run."""
         self._lost += 1
         if self._lost == LOST_STARTS:
             raise RuntimeError("worker processes die before they begin; `python -m routebench doctor` may help")
         return TryAgain()
 
     def _stop(self, *_: object) -> None:
-        """Handles Ctrl-Z: cells' processes have their own groups, and must be suspended with this one."""
+        """Handles Ctrl-Z: runs' processes have their own groups, and must be suspended with this one."""
         for number in (signal.SIGSTOP, signal.SIGCONT):
             for monitor in self.running:
                 monitor.process.signal(number)
@@ -127,8 +127,8 @@ class Processes:
 
 
 def _work(cell: Cell, path: Path, config: RunConfig, output: Path) -> Told:
-    """Runs one cell in a new process, with its output in a file."""
-    os.environ.pop(VARIABLE, None)  # a cell says which plug-ins it needs
+    """Executes one run in a new process, with its output in a file."""
+    os.environ.pop(VARIABLE, None)  # a run says which plug-ins it needs
     try:
         with _printing_to(output):
             prepare_torch(config)

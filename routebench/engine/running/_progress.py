@@ -1,4 +1,4 @@
-"""Shows the progress of a run: to a callback, or on a terminal as a bar and a line per running cell."""
+"""Shows the progress of a call: to a callback, or on a terminal as a bar and a line per active run."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -21,14 +21,14 @@ SILENCE = 300.0
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a suite. Its text is the command line's line for a finished cell.
+    """Progress of a suite. Its text is the command line's line for a finished run.
 
     Args:
-        suite: by name.
-        done, total: cells.
-        share: share of all cells done, 0 to 1, running ones in part.
-        seconds_left: expected for the remaining cells; None if unknown.
-        finished: the cell that has just finished and its outcome; empty between two cells.
+        suite: its name.
+        done, total: numbers of runs.
+        share: share of all runs done, 0 to 1, active ones in part.
+        seconds_left: seconds expected for the remaining runs; None if unknown.
+        finished: the run that has just finished and its outcome; empty between two runs.
     """
 
     suite: str
@@ -45,10 +45,10 @@ class Progress:
 
 
 class Follower:
-    """Follows a run, and reports its progress.
+    """Follows a call, and reports its progress.
 
     Args:
-        planned: what is run.
+        planned: the suite that is executed.
     """
 
     def __init__(self, planned: PlannedRun):
@@ -59,25 +59,25 @@ class Follower:
         self.began = time.monotonic()
 
     def advanced(self, stages: Mapping[str, Stage]) -> Progress:
-        """Records the stages of running cells, by key."""
+        """Records the stages of active runs, by key."""
         self.stages = {key: stage for key, stage in stages.items() if key in self.left}
         return self.progress()
 
     def finished(self, cell: Cell, record: Record) -> Progress:
-        """Takes note of a finished cell."""
+        """Takes note of a finished run."""
         self.left.pop(cell.key, None)
         self.stages = {key: stage for key, stage in self.stages.items() if key in self.left}
         seconds = float(record.provenance.get("seconds") or 0.0)
         return self.progress(f"{cell}: {_outcome(record, seconds)}")
 
     def progress(self, finished: str = "") -> Progress:
-        """Progress of the run now."""
+        """Progress of the call now."""
         done = self.total - len(self.left)
         share = (done + self._running()) / max(self.total, 1)
         return Progress(self.suite, done, self.total, share, self.time_left(), finished)
 
     def time_left(self) -> float | None:
-        """Expected seconds for the remaining cells, from cells of their kind; None if unknown."""
+        """Expected seconds for the remaining runs, from runs of their kind; None if unknown."""
         if not self.times:
             running = self._running()
             return None if running < 0.05 else (time.monotonic() - self.began) * (len(self.left) - running) / running
@@ -90,12 +90,12 @@ class Follower:
         return expected / min(self.jobs, max(len(self.left), 1))
 
     def _running(self) -> float:
-        """Work done by running cells, in cells."""
+        """Work done by active runs, in runs."""
         return sum(stage.share for stage in self.stages.values())
 
 
 def follow(follower: Follower, tell: Callable[[Progress], None]) -> Listener:
-    """A listener that reports every finished cell, and once a second the progress of the others."""
+    """A listener that reports every finished run, and once a second the progress of the others."""
     advance = once_a_second(tell)
     return Listener(
         advanced=lambda stages: advance(follower.advanced(stages)),
@@ -104,13 +104,13 @@ def follow(follower: Follower, tell: Callable[[Progress], None]) -> Listener:
 
 
 class Display:
-    """Shows the progress of a run: a line per finished cell, and on a terminal a bar and a line per running cell.
+    """Shows the progress of a call: a line per finished run, and on a terminal a bar and a line per active run.
 
-    In a file, which has no bar, a line says how far the run is where five minutes passed without one.
+    In a file, which has no bar, a line says how far the call is where five minutes passed without one.
 
     Args:
-        console: where it is shown.
-        follower: of the run.
+        console: the console that shows it.
+        follower: follower of the call.
     """
 
     def __init__(self, console: Console, follower: Follower):

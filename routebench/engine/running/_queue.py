@@ -1,4 +1,4 @@
-"""Decides which cell starts next, and when to stop starting."""
+"""Decides which run starts next, and when to stop starting."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -9,7 +9,7 @@ from routebench.engine.running._times import Times
 from routebench.engine.suites import METHOD, Cell
 
 TAIL = 4
-"""Where several cells run at a time, the last 4 for each place start with the longest, so that all places end together.
+"""Last runs of each place that start with the longest, where several run at a time: all places then end together.
 
 By their measured times, 17 published suites would use 88 % of eight devices' time in the mean, and 77 % without this
 (`python -m reports.gpu.devices RESULTS`).
@@ -17,14 +17,14 @@ By their measured times, 17 published suites would use 88 % of eight devices' ti
 
 
 class Queue:
-    """Cells in running order, until the time budget is used up.
+    """The runs in the order of execution, until the time budget is used up.
 
-    A cell that is not expected to end within the budget is skipped for one that is. Cells of unknown duration start
-    while any budget is left. Started cells always finish.
+    A run that is not expected to end within the budget is skipped for one that is. Runs of unknown duration start while
+    any budget is left. Started runs always finish.
 
     Args:
         cells: in order.
-        times: predicts how long a cell takes; learns from finished cells.
+        times: predicts how long a run takes; learns from finished runs.
         budget: seconds from now; None for no limit.
         clock: a monotonic clock, in seconds.
     """
@@ -37,16 +37,16 @@ class Queue:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.left = list(cells)
-        """Cells that were not started."""
+        """Runs that were not started."""
         self.times = Times() if times is None else times
         self._clock = clock
         self._until = None if budget is None else clock() + budget
 
     def take(self, jobs: int = 1) -> Cell | None:
-        """The next cell; None if none is left, or none fits the remaining budget.
+        """The next run; None if none is left, or none fits the remaining budget.
 
         Args:
-            jobs: cells that run at a time.
+            jobs: runs at a time.
         """
         if jobs > 1 and len(self.left) <= TAIL * jobs:
             self.left.sort(key=self._expected, reverse=True)
@@ -56,7 +56,7 @@ class Queue:
         return None
 
     def within_budget(self, jobs: int) -> list[Cell]:
-        """The cells expected to start, `jobs` at a time, by known durations."""
+        """The runs expected to start, `jobs` at a time, by known durations."""
         if self._until is None:
             return list(self.left)
         begun, free = [], [0.0] * jobs
@@ -69,12 +69,12 @@ class Queue:
         return begun
 
     def learn(self, record: Record) -> None:
-        """Records how long a finished cell took."""
+        """Records how long a finished run took."""
         if record.status == "ok":
             self.times.add(record.identity, float(record.provenance["seconds"]))
 
     def put_back(self, cells: Sequence[Cell]) -> None:
-        """Returns cells that were taken but could not run now."""
+        """Returns runs that were taken but could not start now."""
         self.left += cells
 
     def _fits(self, cell: Cell) -> bool:
@@ -89,11 +89,11 @@ class Queue:
 
 
 def most_informative_first(cells: Iterable[Cell]) -> list[Cell]:
-    """Orders cells so that every method runs once before any runs twice: a run that ends early has results of all.
+    """Orders runs so that every method is run once before any is run twice: a call that ends early has results of all.
 
-    First come each method and control with its default T, seed after seed, because comparisons rest on means over
-    seeds; then the other T. Otherwise the order is kept. Trials of settings alternate between all entries, whatever
-    their T.
+    First come each method and baseline with its default T, seed after seed, because comparisons rest on means over
+    seeds; then the other T. Otherwise the order is kept. Trials of settings alternate between all configurations,
+    whatever their T.
     """
     known = list(cells)
     headline = _headline_iterations(known)
@@ -110,7 +110,7 @@ def _series(cell: Cell) -> tuple[str, str, str]:
 
 
 def _headline_iterations(cells: Iterable[Cell]) -> dict[tuple[str, str, str], int | None]:
-    """For each method, its default T, or the nearest planned one."""
+    """The default T of each method, or the nearest planned one."""
     planned: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
         planned.setdefault(_series(cell), []).append(cell)

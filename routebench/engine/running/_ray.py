@@ -1,4 +1,4 @@
-"""Runs cells on the machines of a Ray cluster, which share a results folder."""
+"""Executes runs on the machines of a Ray cluster, which share a results folder."""
 
 import contextlib
 import hashlib
@@ -25,7 +25,7 @@ from routebench.errors import UserError
 from routebench.received import read_plain
 
 CONNECTING = 5.0  # seconds that a cluster's head may take to answer
-RETRIES = 3  # of a cell whose machine was lost
+RETRIES = 3  # of a run whose machine was lost
 UNREADABLE = Crash("failed", f"its machine {SAID_WHAT}")
 
 
@@ -33,7 +33,7 @@ class Cluster:
     """A connection to a running Ray cluster.
 
     Args:
-        address: of its head, such as `auto` for the cluster that this machine belongs to.
+        address: address of its head, such as `auto` for the cluster that this machine belongs to.
 
     Raises:
         UserError: Ray is not installed, or no cluster answers.
@@ -58,7 +58,7 @@ class Cluster:
         self.ray.shutdown()
 
     def total(self, resource: str) -> float:
-        """How many the cluster has of `CPU` or `GPU`."""
+        """The number that the cluster has of `CPU` or `GPU`."""
         return float(self.ray.cluster_resources().get(resource, 0.0))
 
     def check(self, store: Store) -> None:
@@ -92,14 +92,14 @@ class Cluster:
 
 
 class OnRay:
-    """Runs each cell as a task of a Ray cluster, from a results folder that all its machines see.
+    """Executes each run as a task of a Ray cluster, from a results folder that all its machines see.
 
-    If a cell's machine or Ray process is lost, the cell continues elsewhere from its checkpoint.
+    If a run's machine or Ray process is lost, the run continues elsewhere from its checkpoint.
 
     Args:
-        cluster: a connected one.
+        cluster: a connected cluster.
         store: the results folder.
-        config: how cells are run.
+        config: settings of the runs' execution.
     """
 
     def __init__(self, cluster: Cluster, store: Store, config: RunConfig):
@@ -111,27 +111,27 @@ class OnRay:
 
     @property
     def room(self) -> int:
-        """The number of cells that can be started now."""
+        """The number of runs that can be started now."""
         return self.config.jobs - len(self.running)
 
     def start(self, cell: Cell) -> None:
-        """Submits a cell."""
+        """Submits a run."""
         self.running[self._submit(cell, str(self.store.path.resolve()), self.config)] = cell
 
     def finished(self) -> Iterator[tuple[Cell, End]]:
-        """The cells that ended since the last call, after a short wait."""
+        """The runs that ended since the last call, after a short wait."""
         done, _ = self._ray.wait(list(self.running), timeout=PATIENCE)
         for reference in done:
             cell = self.running.pop(reference)
             yield cell, self._end_of(reference, cell)
 
     def stages(self) -> Mapping[str, Stage]:
-        """How far each running cell is, by key."""
+        """The progress of each active run, by key."""
         told = {cell.key: Heartbeat(self.store, cell.key).read() for cell in self.running.values()}
         return {key: stage for key, stage in told.items() if stage is not None}
 
     def close(self) -> None:
-        """Cancels what runs."""
+        """Cancels what is active."""
         for reference in self.running:
             self._ray.cancel(reference, force=True)
 
@@ -159,14 +159,14 @@ class OnRay:
 
 
 class Heartbeat:
-    """The file in the results folder by which a machine of the cluster reports a cell's progress."""
+    """The file in the results folder by which a machine of the cluster reports a run's progress."""
 
     def __init__(self, store: Store, key: str):
         self.file = store.path / "locks" / f"cell-{key}.stage"
 
     def tell(self, stage: Stage) -> None:
-        """Writes how far the cell is."""
-        with contextlib.suppress(OSError, StoreFull):  # a full disk must not end a cell that only tells of itself
+        """Writes how far the run is."""
+        with contextlib.suppress(OSError, StoreFull):  # a full disk must not end a run that only tells of itself
             write_text(self.file, json.dumps(asdict(stage)))
 
     def read(self) -> Stage | None:
@@ -214,12 +214,12 @@ def code_hash() -> str:
 
 
 def _look(token: str) -> tuple[bool, str]:
-    """On another machine: whether a file exists, and the hash of the code."""
+    """Tells, on another machine, whether a file exists, and the hash of the code."""
     return Path(token).exists(), code_hash()
 
 
 def _run_cell(cell: Cell, path: str, config: RunConfig) -> str:
-    """On another machine: runs one cell in its own process, so that limits and crashes work as on one machine.
+    """Executes, on another machine, one run in its own process, so that limits and crashes work as on one machine.
 
     Returns:
         its end as JSON.

@@ -1,4 +1,4 @@
-"""Runs the cells of a queue: in this process, in processes of this machine, or on a Ray cluster."""
+"""Executes the runs of a queue: in this process, in processes of this machine, or on a Ray cluster."""
 
 import contextlib
 import time
@@ -19,34 +19,34 @@ from routebench.engine.suites import Cell
 
 @runtime_checkable
 class Executor(Protocol):
-    """Starts cells somewhere, and reports how they ended."""
+    """Starts runs somewhere, and reports how they ended."""
 
     @property
     def room(self) -> int:
-        """The number of cells that can be started now."""
+        """The number of runs that can be started now."""
 
     @property
     def running(self) -> Any:
-        """The running cells; empty if there are none."""
+        """The active runs; empty if there are none."""
 
     def start(self, cell: Cell) -> None:
-        """Starts a cell."""
+        """Starts a run."""
 
     def finished(self) -> Iterator[tuple[Cell, End]]:
-        """The cells that ended since the last call, after a short wait."""
+        """The runs that ended since the last call, after a short wait."""
 
     def stages(self) -> Mapping[str, Stage]:
-        """How far each running cell is, by key."""
+        """The progress of each active run, by key."""
 
     def close(self) -> None:
-        """Ends whatever runs."""
+        """Ends whatever is active."""
 
 
 def run(executor: Executor, queue: Queue, listener: Listener) -> Iterator[Record]:
-    """Runs cells until the queue is empty or its budget is used up, and yields their records as they finish.
+    """Executes runs until the queue is empty or its budget is used up, and yields their records as they finish.
 
-    It waits for cells that another process runs, and does not repeat them. A cell whose process or machine was lost
-    goes back to the queue at once. Cells beyond the budget stay in the queue.
+    It waits for runs that another process executes, and does not repeat them. A run whose process or machine was lost
+    goes back to the queue at once. Runs beyond the budget stay in the queue.
     """
     held: list[Cell] = []
     while True:
@@ -74,12 +74,12 @@ def run(executor: Executor, queue: Queue, listener: Listener) -> Iterator[Record
 
 
 class Here:
-    """Runs one cell after the other in this process.
+    """Executes one run after the other in this process.
 
     Args:
         store: the results folder.
-        config: how cells are run.
-        listener: gets progress while a cell runs.
+        config: settings of the runs' execution.
+        listener: gets progress during a run.
     """
 
     def __init__(self, store: Store, config: RunConfig, listener: Listener):
@@ -88,15 +88,15 @@ class Here:
 
     @property
     def room(self) -> int:
-        """1 while nothing runs."""
+        """1 while no run is active."""
         return 1 - len(self.running)
 
     def start(self, cell: Cell) -> None:
-        """Takes a cell, which `finished` runs."""
+        """Takes a run, which `finished` executes."""
         self.running.append(cell)
 
     def finished(self) -> Iterator[tuple[Cell, End]]:
-        """Runs the cell."""
+        """Executes the run."""
         while self.running:
             cell = self.running.pop()
             yield cell, run_claimed(cell, self.store, self.config, once_a_second(self._teller(cell)))
@@ -105,15 +105,15 @@ class Here:
         return lambda stage: self.listener.advanced({cell.key: stage})
 
     def stages(self) -> Mapping[str, Stage]:
-        """Nothing runs between calls."""
+        """The active runs: none between calls."""
         return {}
 
     def close(self) -> None:
-        """Nothing runs between calls."""
+        """The active runs: none between calls."""
 
 
 def execute(queue: Queue, store: Store, config: RunConfig, listener: Listener) -> list[Record]:
-    """Runs the cells of a queue as `config` says, and returns their records in the order of finishing."""
+    """Executes the runs of a queue as `config` says, and returns their records in the order of finishing."""
     records = []
     with contextlib.ExitStack() as stack:
         executor = _executor(stack, store, config, listener)
@@ -136,7 +136,7 @@ def _executor(stack: contextlib.ExitStack, store: Store, config: RunConfig, list
 
 
 def run_cells(queue: Queue, store: Store, config: RunConfig, listener: Listener) -> list[Record]:
-    """Runs the cells of a queue with the provenance of this call, and returns their records."""
+    """Executes the runs of a queue with the provenance of this call, and returns their records."""
     limits = {"time_limit": config.time_limit, "memory_limit": config.memory_limit, "isolate": config.isolate}
     how: dict[str, Any] = {
         "backend": config.backend,
@@ -146,7 +146,7 @@ def run_cells(queue: Queue, store: Store, config: RunConfig, listener: Listener)
     }
     how |= {"compiled": True} if config.compile else {}
     origin: dict[str, Any] = {"command": command_line(), **how, **limits}
-    if config.executor == "local":  # on a cluster, the machine that runs a cell tells of itself
+    if config.executor == "local":  # on a cluster, the machine of a run tells of itself
         prepare_torch(config)  # before provenance tells of it
         origin = {**provenance(config.device, command_line(), config.plugins), **origin}
     else:

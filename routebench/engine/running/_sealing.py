@@ -13,7 +13,7 @@ from routebench.training import OWN
 
 IMAGES = 64
 ALIKE = 1e-3
-"""By how much logits may differ, relative to the largest: sums of a batch come in another order, too."""
+"""The most by which logits may differ, relative to the largest: sums of a batch come in another order, too."""
 
 
 def seal(network: nn.Module, data: str) -> None:
@@ -22,8 +22,8 @@ def seal(network: nn.Module, data: str) -> None:
     It holds for the data sets of routebench; code that reads files itself is not held back.
 
     Args:
-        network: whose calls are sealed.
-        data: the set that it is trained on; folds of its training images may be loaded.
+        network: the network whose calls are sealed.
+        data: the data set that it is trained on; folds of its training images may be loaded.
     """
     opened: list[AbstractContextManager[None]] = []
 
@@ -43,9 +43,9 @@ def shuffled(network: nn.Module, request: FitRequest, device: torch.device) -> M
     """Asks a network three times about the first test images: twice as they come, and once shuffled.
 
     Args:
-        network: trained, in evaluation mode.
-        request: that it was trained for.
-        device: of the network.
+        network: a trained network, in evaluation mode.
+        request: the request that it was trained for.
+        device: device of the network.
 
     Returns:
         as `Record.shuffled`; None for a network without class scores. If it raises, all its answers count as others.
@@ -63,6 +63,6 @@ def shuffled(network: nn.Module, request: FitRequest, device: torch.device) -> M
 
 
 def _others(found: Float[Tensor, "image classes"], before: Float[Tensor, "image classes"]) -> int:
-    """How many images have other logits than before."""
+    """The number of images that have other logits than before."""
     scale = before.abs().max().clamp_min(1e-12)
     return int(((found - before).abs().amax(dim=1) > ALIKE * scale).sum())

@@ -1,4 +1,4 @@
-"""Status of every planned cell: cached, failed or missing; and the listing of a dry run."""
+"""Status of every planned run: cached, failed or missing; and the listing of a dry run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ from routebench.registry import protocols
 
 @dataclass(frozen=True)
 class PlanStatus:
-    """The status of a plan's cells in a results folder.
+    """The status of a plan's runs in a results folder.
 
     Args:
-        cached: cells that have a result.
-        failed: cells whose last run failed; they run again.
-        missing: cells without a record.
-        times: how long finished cells took.
-        reasons: why failed cells have no result, by key.
+        cached: runs that have a result.
+        failed: runs that failed last time; they are executed again.
+        missing: runs without a record.
+        times: durations of finished runs.
+        reasons: reasons why failed runs have no result, by key.
     """
 
     cached: list[Cell] = field(default_factory=list)
@@ -32,20 +32,20 @@ class PlanStatus:
 
     @property
     def to_do(self) -> list[Cell]:
-        """The cells to run: missing before failed ones, and among each the most informative first."""
+        """The runs to execute: missing before failed ones, and among each the most informative first."""
         return [*most_informative_first(self.missing), *most_informative_first(self.failed)]
 
 
 def status_of(plan: Plan, store: Store, only: Sequence[str] = ()) -> PlanStatus:
-    """Looks up every cell of a plan.
+    """Looks up every run of a plan.
 
     Args:
-        plan: what is wanted.
-        store: what is there.
-        only: keys, or prefixes of keys, of the cells to look at; empty for all.
+        plan: the plan that is wanted.
+        store: the results folder.
+        only: keys, or prefixes of keys, of the runs to look at; empty for all.
 
     Raises:
-        UserError: the plan has no cell with such a key.
+        UserError: the plan has no run with such a key.
     """
     found = PlanStatus()
     for key in only:
@@ -68,13 +68,13 @@ def status_of(plan: Plan, store: Store, only: Sequence[str] = ()) -> PlanStatus:
 
 
 def listing(plan: Plan, known: PlanStatus, queue: Queue, jobs: int) -> Iterator[str]:
-    """A line per cell in running order, with the expected seconds of each.
+    """A line per run in the order of execution, with the expected seconds of each.
 
     Args:
-        plan: with the cells.
-        known: what is known of them.
-        queue: those to do.
-        jobs: cells at a time.
+        plan: the plan with the runs.
+        known: their status.
+        queue: the runs to do.
+        jobs: runs at a time.
     """
     for cell in known.cached:
         yield f" cached  {cell.key}          {cell}"
@@ -97,8 +97,8 @@ def time_ahead(queue: Queue, jobs: int, *, tried: bool = False) -> str:
     """`; about 3 min, 2 at a time`; empty if nothing is to be done.
 
     Args:
-        queue: of cells to do.
-        jobs: cells at a time.
+        queue: the runs to do.
+        jobs: runs at a time.
         tried: whether a dry run has tried to foretell what is unknown; else the text names `--dry-run` where it can.
     """
     if not queue.left:
@@ -111,5 +111,5 @@ def time_ahead(queue: Queue, jobs: int, *, tried: bool = False) -> str:
 
 
 def is_foretold(cell: Cell) -> bool:
-    """Whether a dry run measures a training step of it: there no code of others runs, and some cells train nothing."""
+    """Tells whether a dry run measures a training step of it: no code of others runs there; some runs train nothing."""
     return not cell.plugins and not cell.broken and getattr(protocols[cell.identity.protocol], "trains", True)

@@ -24,14 +24,14 @@ IMAGES, SHORT = 16, 4.0
 """Images of a measured step, and seconds: if a whole batch takes no longer by these few images, it is measured instead,
 since kernels are faster with many images than the time of a few would say."""
 FORWARD = 1 / 3
-"""Of the time of a training image: one that is only looked at."""
+"""Time of an image that is only looked at, as a share of a training image's."""
 
 
 class _Descent(torch.optim.Optimizer):
-    """Takes as long as Adam: torch's own optimisers import its compiler, which takes longer than all that is measured.
+    """Takes as long as Adam: torch's own optimizers import its compiler, which takes longer than all that is measured.
 
     Args:
-        parameters: of the network.
+        parameters: parameters of the network.
     """
 
     def __init__(self, parameters: list[Tensor]):  # not as torch's, which imports the compiler
@@ -54,9 +54,9 @@ class _Descent(torch.optim.Optimizer):
 
 
 def foretell(cells: Iterable[Cell], times: Times, config: RunConfig, *, until: float) -> None:
-    """Tells `times` how long cells train of which nothing like them has finished, while `time.monotonic() < until`.
+    """Tells `times` how long runs train of which nothing like them has finished, while `time.monotonic() < until`.
 
-    What a protocol measures afterwards is not counted. Cells with code of others are passed over: it is not run here.
+    What a protocol measures afterwards is not counted. Runs with code of others are passed over: it is not run here.
     """
     with torch_as_before(), declared_where_missing():
         prepare_torch(config)
@@ -66,7 +66,7 @@ def foretell(cells: Iterable[Cell], times: Times, config: RunConfig, *, until: f
             left = until - time.monotonic()
             if left <= 0:
                 return
-            with contextlib.suppress(Exception), _at_most(left):  # a run says it; or there is not memory enough
+            with contextlib.suppress(Exception), _at_most(left):  # the run says it; or memory is too small
                 fits = protocols[cell.identity.protocol]().fits(cell.request(), cell.identity.options)
                 seconds = sum(seconds_of(one, torch.device(config.device)) for one in fits)
                 times.foretell(cell.identity, seconds)

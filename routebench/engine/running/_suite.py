@@ -1,4 +1,4 @@
-"""One call of a suite: options, plan, status, run."""
+"""One call of a suite: options, plan, status, execution."""
 
 import json
 import time
@@ -31,7 +31,7 @@ MEASURING = 20.0
 """Seconds that a dry run may take to measure steps."""
 LEAST_MEMORY = 500_000_000  # bytes
 MOST_THREADS = 1024
-"""Of a cell. Where the system gives no more threads, OpenMP crashes the process."""
+"""The most threads of a run. Where the system gives no more threads, OpenMP crashes the process."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ OPTIONS = legal_values(SuiteOptions)
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of cells of one suite or several: planned, cached, run now, without a result, left by the budget."""
+    """Numbers of runs of one suite or several: planned, cached, executed now, without a result, left by the budget."""
 
     cells: int = 0
     cached: int = 0
@@ -118,16 +118,16 @@ class Counts:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One suite of a call, ready to run.
+    """One suite of a call, ready to be executed.
 
     Args:
-        plan: its cells.
-        status: what the results folder holds of them.
-        config: how they are run.
-        queue: the cells to run, within the remaining budget.
+        plan: its runs.
+        status: their status in the results folder.
+        config: settings of their execution.
+        queue: the runs to execute, within the remaining budget.
         store: the results folder.
         asked: whether the user named methods, which replace the suite's.
-        counted: cells of the plan that an earlier part of the call has counted.
+        counted: runs of the plan that an earlier part of the call has counted.
     """
 
     plan: Plan
@@ -156,12 +156,12 @@ class PlannedRun:
 
     @property
     def named(self) -> list[Cell]:
-        """Cells of the methods that a plug-in brought; where none did, of those that the user named."""
+        """Runs of the methods that a plug-in brought; where none did, of those that the user named."""
         methods = [cell for cell in self.plan.cells if cell.identity.role == METHOD]
         return [cell for cell in methods if not _ships(cell.identity.method)] or (methods if self.asked else [])
 
     def write_plan(self) -> None:
-        """Puts the plan into the folder, before anything is run.
+        """Puts the plan into the folder, before anything is executed.
 
         Raises:
             UserError: the folder cannot be written.
@@ -170,7 +170,7 @@ class PlannedRun:
         write_plan(self.plan, self.store, yours=sorted({cell.label for cell in self.named}))
 
     def run(self, listener: Listener) -> Counts:
-        """Runs the cells of the queue. A cell whose result is gone at the end counts as run, and as failed."""
+        """Executes the runs of the queue. A run whose result is gone at the end counts as executed, and as failed."""
         records = run_cells(self.queue, self.store, self.config, listener)
         failed = {record.cell for record in records if record.status != "ok"}
         run, left = {record.cell for record in records}, {cell.key for cell in self.queue.left}
@@ -184,12 +184,12 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Call:
-    """A planned call of a suite, or of all: iterate over it to run its suites in turn.
+    """A planned call of a suite, or of all: iterate over it to execute its suites in turn.
 
     Args:
-        options: as asked.
+        options: the options as asked.
         store: the results folder.
-        plans: of each suite, with its status and how it is run.
+        plans: plan of each suite, with its status and the settings of its execution.
         analyses: plug-ins that bring analyses.
         warnings: what the plans leave out, one line each.
     """
@@ -221,13 +221,13 @@ class Call:
 
     @property
     def slow_back_ends(self) -> list[str]:
-        """Why routing of a suite with cells to run falls back to plain torch, one line each."""
+        """The reasons why routing of a suite with runs to do falls back to plain torch, one line each."""
         told = (slow_back_end(config) for _, status, config in self.plans if status.to_do)
         return list(dict.fromkeys(filter(None, told)))
 
 
 def prepare(options: SuiteOptions, *, dry_run: bool = False) -> Call:
-    """Plans every suite of a call and looks up its status. Runs and writes nothing.
+    """Plans every suite of a call and looks up its status. Executes and writes nothing.
 
     With `dry_run`, files of data sets need not be there, a step of what is to be trained is measured, and the call
     cannot be run.
@@ -297,23 +297,23 @@ def _config_of(options: SuiteOptions, plan: Plan, status: PlanStatus) -> RunConf
 
 
 def _ships(method: str) -> bool:
-    """Whether a routing method, or a network that is compared as one, is routebench's own."""
+    """Tells whether a routing method, or a network that is compared as one, is routebench's own."""
     return any(method in kind and kind.origin(method) == SHIPPED for kind in (routing, models))
 
 
 def is_isolated(wanted: bool | None, plan: Plan, status: PlanStatus) -> bool:
-    """Whether each cell runs in its own process: by default if plug-ins take part.
+    """Tells whether each run has its own process: by default if plug-ins take part.
 
-    Cells that failed before always do: they may crash. But no other process knows what this session registers itself.
+    Runs that failed before always do: they may crash. But no other process knows what this session registers itself.
     """
     return bool(status.failed and not of_session(status.failed)) or (plan.is_foreign if wanted is None else wanted)
 
 
 def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> None:
-    """Puts the plan into the folder, before anything is run.
+    """Puts the plan into the folder, before anything is executed.
 
     Args:
-        plan: of the suite.
+        plan: plan of the suite.
         store: the results folder.
         yours: labels of the methods that the report is about.
     """
@@ -350,5 +350,5 @@ def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> None:
         content["primary"] = {"margin": primary.margin, **stage, "pairs": pairs}
     latest = [head for head in store.plan_heads() if head["plan"].startswith(kind)]
     if latest and latest[-1]["plan"].rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]:
-        return  # the same plan again: an interrupted run goes on
+        return  # the same plan again: an interrupted call goes on
     store.write_plan(name, content)

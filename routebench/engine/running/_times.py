@@ -1,4 +1,4 @@
-"""Predicts how long a cell takes, from finished cells or from steps that were counted."""
+"""Predicts how long a run takes, from finished runs or from steps that were counted."""
 
 from collections.abc import Iterable
 
@@ -6,11 +6,11 @@ from routebench.engine.results import Identity
 
 
 class Times:
-    """Seconds that finished cells took.
+    """Seconds that finished runs took.
 
-    Cells that differ in nothing but the seed take about the same time; where none of those has finished, the mean of
-    the next wider kind stands in: the method with other settings, what is foretold, any method on the same work, then
-    any cell of the same protocol.
+    Runs that differ in nothing but the seed take about the same time; where none of those has finished, the mean of the
+    next wider kind stands in: the method with other settings, what is foretold, any method on the same work, then any
+    run of the same protocol.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Times:
         return bool(self._taken)
 
     def add(self, identity: Identity, seconds: float) -> None:
-        """Records a finished cell."""
+        """Records a finished run."""
         for kind in kinds(identity):
             self._taken.setdefault(kind, []).append(seconds)
 
@@ -34,29 +34,29 @@ class Times:
         return None if taken is None else sum(taken) / len(taken)
 
     def knows(self, identity: Identity) -> bool:
-        """Whether the method has finished on the same work, or its time was foretold with these settings."""
+        """Tells whether the method has finished on the same work, or its time was foretold with these settings."""
         exact, method, *_ = kinds(identity)
         return bool(self._taken.get(method) or self._foretold.get(exact))
 
     def foretell(self, identity: Identity, seconds: float) -> None:
-        """Takes note of what a cell is reckoned to take."""
+        """Takes note of what a run is reckoned to take."""
         for kind in kinds(identity)[:3]:
             self._foretold.setdefault(kind, []).append(seconds)
 
     @property
     def is_foretold(self) -> bool:
-        """Whether something was foretold."""
+        """Tells whether something was foretold."""
         return bool(self._foretold)
 
     def total(self, identities: Iterable[Identity], jobs: int = 1) -> float | None:
-        """Seconds of several cells, so many at a time, and no less than the longest takes; None if one is unknown."""
+        """Seconds of several runs, so many at a time, and no less than the longest takes; None if one is unknown."""
         each = [self.expected(identity) for identity in identities]
         known = [seconds for seconds in each if seconds is not None]
         return max(sum(known) / jobs, *known, 0.0) if len(known) == len(each) else None
 
 
 def kinds(identity: Identity) -> list[str]:
-    """The kinds that a cell belongs to, the narrowest first. Tuned settings are assumed not to change the time."""
+    """The kinds that a run belongs to, the narrowest first. Tuned settings are assumed not to change the time."""
     tuned = (identity.tuning or {}).get("point", {})
     training = {name: value for name, value in identity.training.items() if name not in tuned}
     params = {name: value for name, value in identity.method_params.items() if f"method.{name}" not in tuned}

@@ -1,4 +1,4 @@
-"""Adds seeds to named comparisons until their intervals are narrow enough."""
+"""Adds seeds to pre-specified comparisons until their intervals are narrow enough."""
 
 import math
 from dataclasses import dataclass, replace
@@ -15,8 +15,8 @@ class Need:
     """The seeds that a comparison needs.
 
     Args:
-        ours, theirs: cells of the first seed.
-        seeds: number for the half-width; None while the first stage is incomplete.
+        ours, theirs: their runs of the first seed.
+        seeds: number of seeds for the half-width; None while the first stage is incomplete.
     """
 
     ours: Cell
@@ -25,12 +25,12 @@ class Need:
 
 
 def needs_of(plan: Plan, store: Store, half_width: float) -> list[Need]:
-    """Number of seeds for each named comparison, by Stein's two stages; the preset's seeds are the first stage.
+    """Number of seeds for each pre-specified comparison, by Stein's two stages; the preset's seeds are the first stage.
 
     Args:
-        plan: of the suite; its preset's seeds are the first stage.
-        store: with what was measured.
-        half_width: of the 95 % interval, in points.
+        plan: plan of the suite; its preset's seeds are the first stage.
+        store: the folder with what was measured.
+        half_width: half-width of the 95 % interval, in points.
     """
     from routebench.statistics import seeds_needed  # takes a second, and few calls need it
 
@@ -46,7 +46,7 @@ def needs_of(plan: Plan, store: Store, half_width: float) -> list[Need]:
 
 
 def extended(plan: Plan, store: Store, half_width: float) -> Plan:
-    """The plan with further seeds for the entries of its named comparisons."""
+    """The plan with further seeds for the configurations of its pre-specified comparisons."""
     wanted: dict[str, tuple[Cell, int]] = {}
     for need in needs_of(plan, store, half_width):
         for cell in (need.ours, need.theirs):

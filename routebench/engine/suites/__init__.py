@@ -1,4 +1,4 @@
-"""From a suite's file, a preset and the user's choices to the list of cells."""
+"""Turns a suite's file, a preset and the user's choices into the list of runs."""
 
 from routebench.engine.suites._cell import Cell, cell_of, code_behind, of_session
 from routebench.engine.suites._lineup import METHOD, Choices

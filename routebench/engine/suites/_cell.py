@@ -23,11 +23,11 @@ class Cell:
     Args:
         identity: everything that can change its result.
         params: the hyperparameters that differ from the method's defaults; all of them if the method is not loaded.
-        default_iterations: of the method.
-        plugins: needed by it, for `load_plugin`.
-        broken: why it cannot run, such as a plug-in that failed to import. It is planned all the same, so that the
-            failure becomes a record.
-        code: that it was planned with; None if it runs whatever the code, as `reproduce` does.
+        default_iterations: default T of the method.
+        plugins: plug-ins that it needs, for `load_plugin`.
+        broken: the reason why it cannot be executed, such as a plug-in that failed to import. It is planned all the
+            same, so that the failure becomes a record.
+        code: the code that it was planned with; None if it is executed whatever the code, as `reproduce` does.
     """
 
     identity: Identity
@@ -63,7 +63,7 @@ class Cell:
         return f"{self.label}{steps} on {self.identity.model}, seed {self.identity.seed}"
 
     def request(self) -> FitRequest:
-        """The trained model that the cell needs."""
+        """The trained model that the run needs."""
         known = self.identity
         return FitRequest(
             model=known.model,
@@ -78,7 +78,7 @@ class Cell:
 
 
 def cell_of(identity: Identity, broken: str = "", code: Code | None = None) -> Cell:
-    """The cell of an identity, with its method's defaults and the plug-ins that it needs."""
+    """The run of an identity, with its method's defaults and the plug-ins that it needs."""
     is_known = identity.routed and identity.method in routing
     defaults = plain(hyperparameters_of(identity.method)) if is_known else {}
     given = identity.method_params
@@ -88,18 +88,18 @@ def cell_of(identity: Identity, broken: str = "", code: Code | None = None) -> C
 
 
 def code_behind(identity: Identity, *, shipped: bool = True) -> Code:
-    """The code of a cell's protocol, network and method, as this process has loaded it; `shipped` as for `code_of`."""
+    """The code of a run's protocol, network and method, as this process has loaded it; `shipped` as for `code_of`."""
     method = routing[identity.method] if identity.routed else None
     return code_of(protocols[identity.protocol], *fit_code(models[identity.model], method), shipped=shipped)
 
 
 def of_session(cells: Iterable[Cell]) -> bool:
-    """Whether a part of some cell was registered by the program or notebook that runs, which no other process knows."""
+    """Tells whether this program or notebook registered a part of some run itself, which no other process knows."""
     return any(origin.startswith(OF_MODULE) for cell in cells for origin in foreign_origins(cell.identity))
 
 
 def foreign_origins(identity: Identity) -> set[str]:
-    """Origins of a cell's parts outside routebench."""
+    """Origins of a run's parts outside routebench."""
     data = unfolded(identity.data)
     kind = f"{data.partition(':')[0]}:PATH"
     origins = {

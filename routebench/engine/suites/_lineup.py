@@ -1,4 +1,4 @@
-"""Who takes part in a run: the suite's methods and controls, the user's choices, models without labels."""
+"""The participants of a call: the suite's methods and baselines, the user's choices, models without labels."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,20 +24,20 @@ class Choices:
     """The user's choices besides suite and preset.
 
     Args:
-        methods: run these instead of the suite's; empty for the suite's.
+        methods: methods to run instead of the suite's; empty for the suite's.
         added: methods to run beside the suite's.
         absent: methods and networks of plug-ins that this process has not imported; what they take part in is left out.
         broken: plug-in files that failed to import, with the reason.
         faulty: methods that cannot be made, as typed in a command, with the reason.
-        data: instead of the preset's.
-        models: instead of the preset's; empty for the preset's.
-        seeds: instead of the preset's.
-        backend: instead of the preset's, unless it is `auto`.
-        loss: of every entry, instead of the suite's; None for the suite's.
+        data: a data set instead of the preset's.
+        models: networks instead of the preset's; empty for the preset's.
+        seeds: a number of seeds instead of the preset's.
+        backend: an implementation of routing instead of the preset's, unless it is `auto`.
+        loss: the loss of every configuration, instead of the suite's; None for the suite's.
         settings: a file that `routebench tune` wrote, instead of the preset's.
-        tuning: run trials of settings instead of the preset.
-        trials: of each entry, instead of the suite's number.
-        until: the half-width of the intervals of named comparisons, in points; None for the suite's.
+        tuning: whether trials of settings run instead of the preset.
+        trials: number of trials of each configuration, instead of the suite's.
+        until: the half-width of the intervals of pre-specified comparisons, in points; None for the suite's.
     """
 
     methods: tuple[MethodSpec, ...] = ()
@@ -58,7 +58,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Starter:
-    """A method or a control that takes part; `fault` says why it cannot be made, and is empty if it can."""
+    """A method or a baseline that takes part; `fault` says why it cannot be made, and is empty if it can."""
 
     entry: Entry
     role: str
@@ -70,8 +70,8 @@ class Lineup:
     """A preset with the user's choices, and who takes part in it.
 
     Args:
-        preset: as chosen.
-        starters: methods first, then controls that are not among them.
+        preset: the preset as chosen.
+        starters: methods first, then baselines that are not among them.
         lost: methods of plug-ins that failed to import, with the reason.
         lost_source: hash of these plug-ins' files.
     """
@@ -201,7 +201,7 @@ def _by_name(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 def _unsupervised(suite: Suite, preset: Preset) -> dict[str, list[Entry]]:
     """Every registered model that learns without labels and routing, by name, if the protocol measures such models.
 
-    Controls of the suite have the training and networks that it names; other models have the suite's recipe; all train
+    Baselines of the suite have the training and networks that it names; other models have the suite's recipe; all train
     on their own objective. A model that stands in for another, such as a smaller one for small presets, does not run
     again under its own name.
     """
@@ -225,14 +225,14 @@ def _unsupervised(suite: Suite, preset: Preset) -> dict[str, list[Entry]]:
 
 
 def _has_capsule_layers(model: str) -> bool:
-    """Whether a network takes a routing method; true for an unknown network, which is refused elsewhere."""
+    """Tells whether a network takes a routing method; true for an unknown network, which is refused elsewhere."""
     return model not in models or bool(models[model].facts.routed)  # type: ignore[attr-defined]
 
 
 def _lost(choices: Choices) -> list[tuple[MethodSpec, str]]:
     """The methods of broken plug-ins, with the reason.
 
-    If the user named methods, the unknown ones, since their file is not known; else one per name of a file.
+    If the user named methods, they are the unknown ones, since their file is not known; else one per name of a file.
     """
     if choices.methods:
         together = "; ".join(choices.broken.values())
@@ -244,9 +244,9 @@ def _lost(choices: Choices) -> list[tuple[MethodSpec, str]]:
 
 
 def _from_spec(spec: MethodSpec, own: list[Entry], is_control: bool) -> list[Entry]:
-    """Entries for a method from the command line. Hyperparameters that it does not set come from the suite.
+    """Configurations for a method from the command line. Hyperparameters that it does not set come from the suite.
 
-    A name alone selects every entry of that name; hyperparameters apply to the first.
+    A name alone selects every configuration of that name; hyperparameters apply to the first.
     """
     params = dict(spec.params)
     fixed = params.pop("iterations", None)
@@ -261,7 +261,7 @@ def _from_spec(spec: MethodSpec, own: list[Entry], is_control: bool) -> list[Ent
 def _from_network(
     name: str, params: Mapping[str, Any], iterations: int | None, own: list[Entry], is_control: bool
 ) -> list[Entry]:
-    """Entries for a network without routing from the command line; arguments make it a new entry."""
+    """Configurations for a network without routing from the command line; arguments make it a new configuration."""
     if iterations is not None:
         raise UserError(f"{name!r} is a network without routing, and has no iterations to be set")
     if params:

@@ -1,4 +1,4 @@
-"""What distinguishes results: versions of what ships, a hash of what does not, and settings other than the defaults.
+"""The facts that distinguish results: versions of what ships, a hash of what does not, settings beside the defaults.
 
 `docs/versions.md` says when a result counts as the same.
 """
@@ -20,11 +20,11 @@ from routebench.registry import SHIPPED, Registry, datasets, models, protocols, 
 from routebench.routing import hyperparameters_of
 
 DEFAULTS = {"train_on": "train", **Recipe().settings}
-"""Of the recipe."""
+"""The defaults of the recipe."""
 
 
 def older_parts(known: Identity) -> dict[str, tuple[int, int]]:
-    """Parts of a cell that have another version now than when it was planned: their versions then and now, by name.
+    """Parts of a run that have another version now than when it was planned: their versions then and now, by name.
 
     Of parts that are not registered here, nothing is known.
     """
@@ -51,12 +51,12 @@ class NamedParts:
     """The parts that a configuration names.
 
     Args:
-        model, data: names.
-        method: likewise; None for a network without routing.
-        model_params, method_params: what is set of them.
+        model, data: their names.
+        method: its name; None for a network without routing.
+        model_params, method_params: settings of network and method.
         training: settings of the recipe.
         protocol: a name; empty for a fit, which any protocol may use.
-        options: what is set of the protocol.
+        options: settings of the protocol.
     """
 
     model: str
@@ -70,7 +70,7 @@ class NamedParts:
 
     @classmethod
     def of(cls, known: Identity) -> "NamedParts":
-        """Those of a cell."""
+        """The parts of a run."""
         return cls(
             known.model, known.data, known.method if known.routed else None, known.model_params, known.training,
             known.method_params if known.routed else {}, known.protocol, known.options,
@@ -78,7 +78,7 @@ class NamedParts:
 
     @classmethod
     def of_fit(cls, request: FitRequest) -> "NamedParts":
-        """Those of a trained network."""
+        """The parts of a trained network."""
         return cls(request.model, request.data, request.method, request.model_params, request.recipe.settings)
 
     def named(self) -> Iterator[tuple[str, str, int | None]]:
@@ -101,7 +101,7 @@ class NamedParts:
                         yield f"{kind} {name}", "", version
 
     def _request(self) -> FitRequest:
-        """The main network of a cell, as far as parts are concerned."""
+        """The main network of a run, as far as parts are concerned."""
         recipe = Recipe(**{name: value for name, value in self.training.items() if name in LEGAL})
         return FitRequest(
             model=self.model, model_params=self.model_params, method=self.method, method_params=self.method_params,
@@ -109,7 +109,7 @@ class NamedParts:
         )  # fmt: skip
 
     def _own(self) -> Iterator[tuple[str, str, int | None]]:
-        """Without what the protocol trains or does besides."""
+        """The parts without what the protocol trains or does besides."""
         for kind, registry, name in self._registered():
             yield kind, name, registry.version(name)
         for option, raised in self._facts.option_versions.items():

@@ -1,4 +1,4 @@
-"""Turns a suite, a preset and the user's choices into the list of cells to run."""
+"""Turns a suite, a preset and the user's choices into the list of runs to execute."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -23,20 +23,21 @@ NONE_TUNED = "No settings were tuned: every configuration has the defaults of th
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells to run, as plain data for a process that has loaded no plug-in.
+    """The runs to execute, as plain data for a process that has loaded no plug-in.
 
     Args:
-        suite, preset: what was asked for.
-        cells: in order.
-        is_alone: whether cells measure time, so that they run one at a time.
-        preload: modules to import once for all cells.
+        suite, preset: the suite and the preset that were asked for.
+        cells: the runs in order.
+        is_alone: whether runs measure time, so that they are executed one at a time.
+        preload: modules to import once for all runs.
         is_foreign: whether a plug-in takes part.
-        taken: how many images of which data set are used, in words; empty for all.
-        chosen: how settings were chosen, in words; empty where a suite tunes none.
-        half_width: target of the intervals of named comparisons, in points; None for no target.
+        taken: the number of images that are used, and of which data set, in words; empty for all.
+        chosen: the choice of settings, in words; empty where a suite tunes none.
+        half_width: target of the intervals of pre-specified comparisons, in points; None for no target.
         classes: number of classes of the data set.
         left_out: what lies in the folder of images and is not used, in words; empty if nothing does.
-        kept: of trials, the settings of entries that need none: the suite brings them, chosen with the same budget.
+        kept: for trials, the settings of configurations that need none: the suite brings them, chosen with the same
+            budget.
     """
 
     suite: Suite
@@ -54,18 +55,18 @@ class Plan:
 
     @property
     def primary_pairs(self) -> list[tuple[Cell, Cell]]:
-        """The comparisons that the suite names, ours first, as cells of the first seed; none among trials."""
+        """The pre-specified comparisons of the suite, ours first, as runs of the first seed; none among trials."""
         first = [cell for cell in self.cells if cell.identity.seed == 0]
         return [] if self.suite.primary is None or self.suite.protocol == TUNING else self.suite.primary.pairs(first)
 
     @property
     def caveat(self) -> str:
-        """What a reader of the results has to know; empty if nothing."""
+        """The caveat that a reader of the results has to know; empty if there is none."""
         return " ".join(filter(None, (self.suite.caveats(self.preset.data), self.chosen, self.left_out)))
 
     @property
     def networks(self) -> dict[str, dict[str, list[str]]]:
-        """Networks by method and model, of each method and control with networks of its own."""
+        """Networks by method and model, of each method and baseline with networks of its own."""
         entries = (*self.suite.methods, *self.suite.controls)
         apart = {entry.name for entry in entries if {*entry.models} & {*self.preset.models}}
         found: dict[str, dict[str, list[str]]] = {}
@@ -77,7 +78,7 @@ class Plan:
 
 
 def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
-    """All cells, ordered so that every method is run once before any is run with a second seed.
+    """All runs, ordered so that every method is run once before any is run with a second seed.
 
     Raises:
         UserError: a name, a hyperparameter or an option is unknown, a value is not allowed, or the data set does not
@@ -107,10 +108,10 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
 
 
 def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choices: Choices) -> str:
-    """How the settings of all cells were chosen.
+    """Says how the settings of all runs were chosen.
 
     Raises:
-        UserError: the user named the file, and it lacks an entry.
+        UserError: the user named the file, and it lacks a configuration.
     """
     untuned = _untuned(cells)
     if untuned and choices.settings is not None:
@@ -124,7 +125,7 @@ def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choic
 
 
 def _plan_of_trials(suite: Suite, lineup: Lineup, choices: Choices) -> Plan:
-    """Alternates between entries, one trial of each at a time, on the scored folds."""
+    """Alternates between configurations, one trial of each at a time, on the scored folds."""
     tuning = _budget(suite, choices)
     trying = replace(suite, protocol=TUNING, tuning=tuning)
     parts = [points_of(trying, _on_fold(lineup.preset, tuning, fold), lineup) for fold in range(tuning.scored)]
@@ -176,7 +177,7 @@ def _shipped(suite: Suite, preset: Preset, tuning: FairTuning, choices: Choices)
 def _chosen_before(
     shipped: ChosenSettings, identity: Identity, point: Point, tuning: FairTuning, choices: Choices
 ) -> ChosenPoint | None:
-    """What was chosen for an entry that the user did not name, if the same hyperparameters were tried; else None."""
+    """The choice for a configuration that the user did not name, if the same hyperparameters were tried; else None."""
     if identity.method in ({method.name for method in choices.methods} or choices.added):
         return None
     found = shipped.of(identity, point.cell.label)
@@ -190,7 +191,7 @@ def _on_fold(preset: Preset, tuning: FairTuning, fold: int) -> Preset:
 
 
 def _untuned(cells: Sequence[Cell]) -> list[str]:
-    """Entries without chosen settings, but for those that cannot run."""
+    """Configurations without chosen settings, but for those that cannot run."""
     left = [cell for cell in cells if cell.identity.tuning is None and not cell.broken]
     return list(dict.fromkeys(str(cell).partition(", seed ")[0] for cell in left))
 
@@ -209,9 +210,9 @@ def _plan(suite: Suite, preset: Preset, cells: tuple[Cell, ...], data: Dataset, 
 
 
 def preload_of(protocol: str) -> tuple[str, ...]:
-    """Modules to import once for all cells of a protocol."""
+    """Modules to import once for all runs of a protocol."""
     known = protocols[protocol]
-    training = ("torch._dynamo",) if getattr(known, "trains", True) else ()  # torch's first optimiser imports it
+    training = ("torch._dynamo",) if getattr(known, "trains", True) else ()  # torch's first optimizer imports it
     return (*getattr(known, "preload", ()), *training)
 
 
@@ -230,7 +231,7 @@ def _cells(points: Sequence[Point], seeds: int, settings: ChosenSettings | None 
 
 
 def _like(cell: Cell, identity: Identity) -> Cell:
-    """The cell of an identity with other settings."""
+    """The run of an identity with other settings."""
     return cell_of(identity if cell.broken else stamped(identity), cell.broken, cell.code)
 
 

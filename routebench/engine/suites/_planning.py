@@ -27,7 +27,7 @@ from routebench.registry import (
 )
 
 ALL = "all"
-"""Replaces a suite's name: every suite with a place in it."""
+"""Stands in place of a suite's name for every suite with a place in it."""
 Attempt = Callable[["Asked", Mapping[Step, str]], "Planned"]
 """Makes plans in another process, without steps that ended one before.
 
@@ -38,14 +38,15 @@ Raises:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user asks `suite` for.
+    """The request of the user to `suite`.
 
     Args:
         suite: its name, its file, or `all`.
-        preset: by name.
-        choices: of the user; methods of plug-ins are added later.
+        preset: its name.
+        choices: the user's choices; methods of plug-ins are added later.
         plugins: as for `load_plugin`.
-        without_data: plan by declared sizes where files of a data set are missing. Such plans cannot be run.
+        without_data: whether to plan by declared sizes where files of a data set are missing. Such plans cannot be
+            executed.
         others: plug-ins that are not imported, though their suites are known.
     """
 
@@ -63,7 +64,7 @@ class Planned:
 
     Args:
         plans: one per suite, in the order in which they run.
-        plugins: the imported ones.
+        plugins: the imported plug-ins.
         analyses: those of them that bring analyses.
         warnings: one line for each omission not yet reported.
         brought: methods and networks of each imported plug-in, by name.
@@ -79,11 +80,11 @@ class Planned:
 def make_plans(asked: Asked, step_limit: float | None = None) -> Planned:
     """Makes the plans of a call, in other processes if it may load plug-ins or installed packages.
 
-    A plug-in that ends its process becomes a failed cell: the plans are made again without it. What a plug-in changes
-    when it is imported changes no cell that does without it: that is planned where it was not imported.
+    A plug-in that ends its process becomes a failed run: the plans are made again without it. What a plug-in changes
+    when it is imported changes no run that does without it: that is planned where it was not imported.
 
     Args:
-        asked: by the user.
+        asked: the user's request.
         step_limit: seconds that a plug-in may take to import, and a method to be made; None for `STEP_LIMIT`.
 
     Raises:
@@ -97,8 +98,8 @@ def make_plans(asked: Asked, step_limit: float | None = None) -> Planned:
 
 
 def _plans_alone(asked: Asked, step_limit: float) -> Planned:
-    """Plans in other processes: all together, then each group of cells with the plug-ins alone that it needs."""
-    preload = () if asked.without_data else _preload(asked)  # after a dry run, no cell runs
+    """Plans in other processes: all together, then each group of runs with the plug-ins alone that it needs."""
+    preload = () if asked.without_data else _preload(asked)  # after a dry run, nothing is executed
 
     def attempt(wanted: Asked, faults: Mapping[Step, str], count: int = 0) -> Planned:
         found: Planned = alone(plans_of, wanted, faults, each=step_limit, preload=preload)
@@ -130,7 +131,7 @@ def _plans_alone(asked: Asked, step_limit: float) -> Planned:
 
 
 def _without(asked: Asked, plugins: tuple[str, ...], absent: tuple[str, ...]) -> Asked:
-    """The same with these plug-ins alone, and without what takes part by the `absent` names."""
+    """The same request with these plug-ins alone, and without what takes part by the `absent` names."""
     others = tuple(spec for spec in asked.plugins if spec not in plugins)
     return replace(asked, plugins=plugins, others=others, choices=replace(asked.choices, absent=absent))
 
@@ -194,7 +195,7 @@ def _brought_by(plugins: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 
 
 def _with_own(found: Planned, own: Planned, group: tuple[str, ...]) -> tuple[Planned, bool]:
-    """The plans with the cells of one group as they were planned apart, and whether any differs."""
+    """The plans with the runs of one group as they were planned apart, and whether any differs."""
     plans, is_changed = [], False
     for whole, apart in zip(found.plans, own.plans, strict=True):
         waiting: dict[tuple[Any, ...], list[Cell]] = {}
@@ -213,7 +214,7 @@ def _with_own(found: Planned, own: Planned, group: tuple[str, ...]) -> tuple[Pla
 
 
 def _place(cell: Cell) -> tuple[Any, ...]:
-    """What a cell is called in its plan, whatever it is trained with."""
+    """The names of a run in its plan, whatever it is trained with."""
     known = cell.identity
     return (
         known.method,
@@ -234,7 +235,7 @@ def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
     """Makes the plans in this process.
 
     Args:
-        asked: by the user.
+        asked: the user's request.
         faults: steps that ended a process before, and how; they are skipped.
     """
     for spec in asked.others:

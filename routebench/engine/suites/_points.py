@@ -1,4 +1,4 @@
-"""Methods and controls of a preset, as cells without iterations and seed; refuses what cannot run."""
+"""Methods and baselines of a preset, as runs without iterations and seed; refuses what cannot run."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,14 +23,14 @@ from routebench.routing import factory, hyperparameters_of
 from routebench.routing.spec import MethodSpec, expect_few_iterations, expect_known
 
 _LONG_NUMBER = re.compile(r"(?:^|:)(?:take:|fold:(?:\d+/)?)\d{19}|\?size=\d{19}")
-"""In the name of a data set: Python converts no number of thousands of digits."""
+"""Long numbers in a data set's name: Python converts no number of thousands of digits."""
 MOST_CELLS = 200_000
-"""Most cells of a plan: planning takes seconds, and reading a folder is tested with half as many."""
+"""Most runs of a plan: planning takes seconds, and reading a folder is tested with half as many."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A cell without iterations and seed, its grid of iterations, and the hyperparameters that suite or user set."""
+    """A run without iterations and seed, its grid of iterations, and the hyperparameters that suite or user set."""
 
     cell: Cell
     grid: Sequence[int | None]
@@ -57,7 +57,7 @@ def points_of(suite: Suite, preset: Preset, lineup: Lineup) -> tuple[Preset, Dat
 
 
 def expect_few(suite: Suite, preset: Preset, count: int) -> None:
-    """Raises UserError for more cells than a results folder supports."""
+    """Raises UserError for more runs than a results folder supports."""
     if count > MOST_CELLS:
         raise UserError(
             f"suite {suite.name}, preset {preset.name}: expected at most {MOST_CELLS:,} runs, got {count:,}; take "
@@ -115,8 +115,8 @@ def _lost_points(like: Identity, lineup: Lineup) -> list[Point]:
     """Points of methods whose plug-in failed to import; their identities change when its files do.
 
     Args:
-        like: of a method that runs.
-        lineup: with what was lost.
+        like: identity of a method that runs.
+        lineup: the line-up with what was lost.
     """
     like = replace(like, role=METHOD, routed=True, source=lineup.lost_source)
     return [
@@ -170,7 +170,7 @@ def _too_small(data: str, shape: tuple[int, int, int], needed: Mapping[str, int]
 
 
 def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerprint: str) -> Point:
-    """The point of a method or control in one network."""
+    """The point of a method or baseline in one network."""
     entry = starter.entry
     routed = entry.routed
     of_model = (table.training_of.get(model, {}) for table in (preset, entry))
@@ -215,7 +215,7 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
 
 
 def _fixed(preset: Preset, entry: Entry) -> frozenset[str]:
-    """Names of hyperparameters that preset, entry or user set; the recipe of the suite is where tuning starts."""
+    """Names of hyperparameters that preset, configuration or user set; tuning starts at the recipe of the suite."""
     of_model = (f"{OF_MODEL}{name}" for name in {**preset.model_params, **entry.model_params})
     of_method = (f"{OF_METHOD}{name}" for name in entry.params)
     return frozenset({*preset.training, *entry.training, *of_model, *of_method})

@@ -1,4 +1,4 @@
-"""The comparisons that a suite names beforehand; all others are exploratory."""
+"""The pre-specified comparisons of a suite; all others are exploratory."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from routebench.engine.suites._readers import NAMES
 
 @dataclass(frozen=True)
 class Primary:
-    """The table `[primary]` of a suite: each method at some T, against some entries and its own first iteration.
+    """The table `[primary]` of a suite: each method at some T, against some configurations and its own first iteration.
 
     The best T is that of the highest tuning score, which no test image has part in; where nothing was tuned, it is the
     method's default, or the nearest that is planned.
 
     Args:
         margin: the smallest difference that matters, in points of accuracy.
-        against: entries that every method is compared with, besides its own first iteration; a variant is compared
-            with the same variant of an entry where the suite has one.
+        against: configurations that every method is compared with, besides its own first iteration; a variant is
+            compared with the same variant of a configuration where the suite has one.
         iterations: whether a method is compared at its best T alone, or at each T.
-        half_width: of the 95 % interval that every difference is to have, in points; `--until` sets another.
+        half_width: half-width of the 95 % interval that every difference is to have, in points; `--until` sets another.
     """
 
     margin: Positive
@@ -30,7 +30,7 @@ class Primary:
     half_width: Positive | None = None
 
     def pairs(self, cells: Iterable[Cell]) -> list[tuple[Cell, Cell]]:
-        """The comparisons among these cells of one seed, ours first; each once."""
+        """The comparisons among these runs of one seed, ours first; each once."""
         known = list(cells)
         found: dict[tuple[str, str], tuple[Cell, Cell]] = {}
         for label in dict.fromkeys(cell.label for cell in known if cell.identity.role == "method" and not cell.broken):
@@ -46,13 +46,13 @@ class Primary:
 
 
 def _entry(known: Sequence[Cell], name: str, variant: str | None) -> list[Cell]:
-    """The cells of an entry in this variant, else plain."""
+    """The runs of a configuration in this variant, else plain."""
     alike = [cell for cell in known if variant and cell.label == f"{name} ({variant})"]
     return alike or [cell for cell in known if cell.label == name]
 
 
 def _best(own: Sequence[Cell]) -> Cell:
-    """The cell of a method's best T; of equal scores, the smaller T."""
+    """The run of a method's best T; of equal scores, the smaller T."""
 
     def worse(cell: Cell) -> tuple[float, int, int]:
         steps = cell.identity.iterations or 0

@@ -1,4 +1,4 @@
-"""Readers of what stands in a suite's file."""
+"""Readers of the values in a suite's file."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,7 +16,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _are(check: Callable[[Any], bool], value: Any) -> bool:
-    """Whether this is a list of different values that pass a check."""
+    """Tells whether this is a list of different values that pass a check."""
     return isinstance(value, list) and bool(value) and all(map(check, value)) and len(set(value)) == len(value)
 
 
@@ -29,7 +29,7 @@ def _tuple(value: str | list[str]) -> tuple[str, ...]:
 
 
 def _of_all(check: Callable[[Any], bool], value: Any) -> bool:
-    """Whether this is a table of values that pass a check."""
+    """Tells whether this is a table of values that pass a check."""
     return isinstance(value, Mapping) and all(map(check, value.values()))
 
 
@@ -39,7 +39,7 @@ def text(said: str) -> Reader:
 
 
 def different(reader: Reader) -> Reader:
-    """Of a list no two values of which are the same in a table, where numbers have six digits."""
+    """A reader of a list no two values of which are the same in a table, where numbers have six digits."""
 
     def read_value(value: Any, place: Place) -> Any:
         found = reader(value, place)

@@ -1,4 +1,4 @@
-"""Chosen settings on disk: for every entry what it is trained with, and how that was chosen."""
+"""Chosen settings on disk: what every configuration is trained with, and how that was chosen."""
 
 import json
 from codecs import BOM_UTF8
@@ -51,15 +51,15 @@ def _point(value: Any, place: Place) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class ChosenPoint:
-    """What an entry is trained with.
+    """The settings that a configuration is trained with.
 
     Args:
-        method: as tables name it, but for T.
+        method: its name in tables, but for T.
         model: its network.
         iterations: T; None where it has none.
         trial: the number of the chosen one, from 0.
         score: its accuracy in per cent, the mean over the folds that it was tried on, and over repeats.
-        diverged, failed: how many of its trials did.
+        diverged, failed: the number of its trials that did.
         point: the settings, by name.
     """
 
@@ -74,7 +74,7 @@ class ChosenPoint:
 
     @property
     def entry(self) -> tuple[str, str, int | None]:
-        """What names the entry in the suite."""
+        """The facts that name the configuration in the suite."""
         return self.method, self.model, self.iterations
 
     @property
@@ -85,16 +85,16 @@ class ChosenPoint:
 
 @dataclass(frozen=True)
 class ChosenSettings:
-    """The settings of all entries, chosen by `routebench tune`.
+    """The settings of all configurations, chosen by `routebench tune`.
 
     Args:
-        suite, suite_version, preset, data: that were tuned.
-        trials: of each entry that count.
-        planned: that were to be made.
-        digest: over the keys of all trials that count.
-        choices: one for each entry.
-        finalists, repeats: how many trials of each entry were repeated, and with how many further seeds; 1 and 0 where
-            one run each decided.
+        suite, suite_version, preset, data: what was tuned.
+        trials: the number of trials of each configuration that count.
+        planned: the number that was to be made.
+        digest: digest of the keys of all trials that count.
+        choices: one choice for each configuration.
+        finalists, repeats: the number of trials of each configuration that were repeated, and of further seeds for
+            each; 1 and 0 where one run each decided.
     """
 
     suite: Annotated[str, text("the name of a suite")]
@@ -115,7 +115,7 @@ class ChosenSettings:
 
     @classmethod
     def read(cls, file: Path, suite: str) -> "ChosenSettings":
-        """From a file; `suite` reads it.
+        """Reads the settings from a file for a suite.
 
         Raises:
             UserError: it is missing, holds something else than `write` writes, or has changed since.
@@ -141,7 +141,7 @@ class ChosenSettings:
         return found
 
     def told(self, data: str) -> str:
-        """How they were chosen, for whoever reads results on `data` that rest on them."""
+        """Says how they were chosen, for whoever reads results on `data` that rest on them."""
         where = "the same data set" if self.data == data else self.data
         other = "" if self.data == data else f"; images of {self.data} are not compared with the test images here"
         short = f" of {self.planned} planned" if self.trials < self.planned else ""
@@ -160,16 +160,16 @@ class ChosenSettings:
         return f", the best {self.finalists} of which ran again with {seeds},"
 
     def of(self, identity: Identity, label: str) -> ChosenPoint | None:
-        """What was chosen for an entry that tables name `label`; None if nothing was."""
+        """The point chosen for a configuration that tables name `label`; None if nothing was chosen."""
         wanted = label, identity.model, identity.iterations
         return next((choice for choice in self.choices if choice.entry == wanted), None)
 
     def apply(self, identity: Identity, label: str, fixed: Collection[str] = ()) -> Identity | None:
-        """The identity with the settings that were chosen for its entry.
+        """The identity with the settings that were chosen for its configuration.
 
         Args:
-            identity: of the entry.
-            label: how tables name its method.
+            identity: identity of the configuration.
+            label: the method's name in tables.
             fixed: names of hyperparameters that suite or user set.
 
         Returns:

@@ -10,7 +10,7 @@ recipe = "sabour"               # of `routebench.recipes`, where settings start;
 learning_rate = 1e-3            # what is written out replaces a recipe's, whichever table it is in
 [[methods]]
 name = "dynamic"                # also: params, iterations, training, training_of
-variant = "margin loss"         # in words; reports call the entry so, and do not name its hyperparameters
+variant = "margin loss"         # in words; reports call the configuration so, and do not name its hyperparameters
 models = { tsai-simple = "tsai-simple-dynamic" }    # in networks of its own, beside those of the preset
 [[baselines]]                   # run whatever methods the user picks
 name = "cnn"                    # without capsules: says which network stands beside which
@@ -23,7 +23,7 @@ iterations = [1, 2, 3]          # the grid of every method that iterates
 variant_iterations = [3]        # that of variants, if it is another
 seeds = 3
 entries_of = "standard"         # as above, for one preset
-[presets.quick.training_of.b]   # for one of several networks; only that of a method or control goes before it
+[presets.quick.training_of.b]   # for one of several networks; only that of a method or baseline goes before it
 reconstruction = 0.0005
 """
 
@@ -67,19 +67,19 @@ CONTROLS = ("uniform", "random")
 
 @dataclass(frozen=True)
 class Entry:
-    """A method or a control of a suite.
+    """A method or a baseline as a suite lists it.
 
     Args:
-        name: of a routing method; of a control with a network of its own, what it is called.
-        variant: a few words that tell it from other entries of the method; reports then name no hyperparameters.
+        name: name of a routing method, or of a baseline with a network of its own.
+        variant: a few words that tell it from other configurations of the method; reports then name no hyperparameters.
         params: hyperparameters that differ from the defaults.
         iterations: a grid of its own, in place of the preset's.
         training: overrides of the recipe.
-        training_of: further ones, by network; they have the last word.
+        training_of: further overrides, by network; they have the last word.
         models: the networks in which it runs, by the preset's network that they stand beside, one or several. It then
-            runs beside these alone. A control without capsules needs it; a method without it runs in the preset's.
+            runs beside these alone. A baseline without capsules needs it; a method without it runs in the preset's.
         model_params: further arguments of its network.
-        first_is: another entry that is the same function as one iteration of this one, which is then not run.
+        first_is: another configuration that is the same function as one iteration of this one, which is then not run.
     """
 
     name: Annotated[str, text("the name of a method")]
@@ -99,7 +99,7 @@ class Entry:
 
     @property
     def routed(self) -> bool:
-        """Whether it is a routing method, and not a network without capsules."""
+        """Tells whether it is a routing method, and not a network without capsules."""
         return not self.models or self.name in routing
 
     def networks(self, model: str) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class Entry:
         return self.models.get(model, ()) if self.models else (model,)
 
     def reads_like(self, other: "Entry", models: Collection[str]) -> bool:
-        """Whether reports would call both the same in one network, which stands beside one of `models` or is it."""
+        """Tells whether reports would call both the same in one network, beside one of `models` or among them."""
         if (self.name, _as_read(self.variant)) != (other.name, _as_read(other.variant)):
             return False
         if not self.variant and self._all_params != other._all_params:
@@ -127,12 +127,11 @@ def _as_read(text: str) -> str:
 
 @dataclass(frozen=True)
 class Preset:
-    """How much of a suite is run, and on what.
+    """The size of a suite's experiment, and its data and networks.
 
     `take` is the most images that are used of a data set; `options` are the protocol's, `training_of` is by network.
-    `settings` is a file that `routebench tune` wrote, beside the suite's. `without` names variants and controls that
-    are not run.
-    `entries_of` is another suite, whose methods, controls and training stand in place of the suite's.
+    `settings` is a file that `routebench tune` wrote, beside the suite's. `without` names variants and baselines that
+    are not run. `entries_of` is another suite, whose methods, baselines and training stand in place of the suite's.
     """
 
     name: str
@@ -153,8 +152,8 @@ class Preset:
     def grid(self, entry: Entry) -> tuple[int, ...]:
         """The iterations of a method that iterates.
 
-        One iteration is every iterative method's own control, whatever is asked for; a variant has that of the plain
-        form, and a method may share it with another entry.
+        One iteration is every iterative method's own baseline, whatever is asked for; a variant has that of the plain
+        form, and a method may share it with another configuration.
         """
         of_variants = self.variant_iterations if entry.variant else None
         wanted = {*(entry.iterations or of_variants or self.iterations)}
@@ -177,9 +176,8 @@ class Suite:
     """A suite file in `folder`. `name` is the file's, without `.toml`.
 
     `caveat` is what a reader of its results has to know; `caveat_on` is, by data set, what has to be known of results
-    on that one alone.
-    `place_in_all` is its place among the suites that `suite all` runs; 0 for one that it does not run.
-    `entries_of` is another suite, which says methods, controls and training in its place; controls here are then
+    on that one alone. `place_in_all` is its place among the suites that `suite all` runs; 0 for one that it does not
+    run. `entries_of` is another suite, which says methods, baselines and training in its place; baselines here are then
     further ones.
     """
 
@@ -202,7 +200,7 @@ class Suite:
     folder: Path = Path()
 
     def caveats(self, data: str) -> str:
-        """What a reader of its results on a data set has to know; empty if nothing."""
+        """The caveat that a reader of its results on a data set has to know; empty if there is none."""
         return " ".join(filter(None, (self.caveat, self.caveat_on.get(unfolded(data).partition("?")[0], ""))))
 
     def preset(self, name: str) -> Preset:
@@ -221,9 +219,9 @@ class Suite:
         return own if other is None or own.exists() else other.parent / name
 
     def with_entries(self, preset: str) -> "Suite":
-        """The suite with methods, controls and training of the suite that it or its preset names, if one does.
+        """The suite with methods, baselines and training of the suite that it or its preset names, if one does.
 
-        Controls of its own stay, but for those that the other suite has by the same name and variant.
+        Baselines of its own stay, but for those that the other suite has by the same name and variant.
 
         Raises:
             UserError: there is no such suite or preset, or the other suite has no methods of its own.
@@ -336,7 +334,7 @@ def _check(suite: Suite) -> None:
 
 
 def _expect_run(suite: Suite) -> None:
-    """Raises UserError for training of a network in which the preset or the entry does not run."""
+    """Raises UserError for training of a network in which the preset or the configuration does not run."""
     trained: list[tuple[str, Mapping[str, Any], set[str]]] = []
     unasked = {
         name for name in models if getattr(protocols[suite.protocol], "unsupervised", False)
@@ -359,7 +357,7 @@ def _expect_run(suite: Suite) -> None:
 
 
 def _expect_told_apart(suite: Suite) -> None:
-    """Raises UserError for two entries that reports would call the same. One that is a control, too, is one entry."""
+    """Raises UserError for two configurations that reports would call the same. One may be a baseline, too."""
     entries = {"methods": suite.methods, "baselines": suite.controls}
     known = {entry.name for entry in suite.controls}
     entries["baselines that run unasked"] = tuple(Entry(name) for name in CONTROLS if name not in known)

@@ -32,7 +32,7 @@ class Place:
 
 
 Reader = Callable[[Any, Place], Any]
-"""From what stands at a place of a file to what a type holds."""
+"""Turns what stands at a place of a file into what a type holds."""
 
 
 def in_todays_words(value: Any, place: Place, former: Mapping[str, str]) -> Any:
@@ -40,7 +40,7 @@ def in_todays_words(value: Any, place: Place, former: Mapping[str, str]) -> Any:
 
     Args:
         value: a table, or what is there in its place.
-        place: of it.
+        place: place of the value.
         former: former names of keys, and those of today.
 
     Raises:
@@ -119,7 +119,7 @@ def read(kind: type[Kind], value: Any, place: Place, also: Collection[str] = (),
     Args:
         kind: the type.
         value: the table.
-        place: of the table.
+        place: place of the table.
         also: keys that are read elsewhere.
         given: fields that are not in the file.
 

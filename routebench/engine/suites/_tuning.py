@@ -1,4 +1,4 @@
-"""Fair tuning: where settings are looked for, the points that every entry tries, and how a point becomes a cell."""
+"""Fair tuning: the space of settings, the points that every configuration tries, and their runs."""
 
 import inspect
 from collections.abc import Collection, Iterator, Mapping
@@ -20,11 +20,11 @@ from routebench.registry import models, routing
 from routebench.routing import hyperparameters_of
 
 MOST = 16
-"""Dimensions of the Sobol sequence, always drawn: the points of an entry do not depend on what others have to set."""
+"""Dimensions of the Sobol sequence, always drawn: a configuration's points do not depend on what others set."""
 OF_MODEL, OF_METHOD = "model.", "method."
-"""How the names begin of hyperparameters that are arguments of the network, and hyperparameters of the method."""
+"""Beginnings of the names of hyperparameters that are arguments of the network, and of those of the method."""
 FIRST_SEED = 1_000
-"""Of trials; those of final runs count from 0, and those of each repeat from so many further on."""
+"""The first seed of trials; those of final runs count from 0, and those of each repeat from so many further on."""
 
 Hyperparameter = Range | Among
 
@@ -63,20 +63,20 @@ def _expect_legal(one: Hyperparameter, legal: Legal, place: Place) -> None:
 
 @dataclass(frozen=True)
 class FairTuning:
-    """The table `[tuning]` of a suite: one budget for every entry, and one space.
+    """The table `[tuning]` of a suite: one budget for every configuration, and one space.
 
     Args:
-        trials: settings that are tried for every entry, whatever it has to set.
-        studies: how many independent scrambles of a Sobol sequence they are taken from, in equal parts.
-        folds: of the training part.
-        scored: on how many of the folds every setting is tried.
-        finalists: how many of the best trials of every entry are repeated before one is chosen.
-        repeats: with how many further seeds each.
-        take: at most so many images are used of a fold's data set.
-        training: hyperparameters of the recipe, shared by all entries.
-        model: hyperparameters of the network, shared by all entries whose network has them.
-        methods: further ones by method. They cost no further trials. A method that is not named here has those that
-            its class declares, in the annotations of its hyperparameters.
+        trials: settings that are tried for every configuration, whatever it has to set.
+        studies: the number of independent scrambles of a Sobol sequence that they are taken from, in equal parts.
+        folds: number of folds of the training part.
+        scored: the number of folds on which every setting is tried.
+        finalists: the number of best trials of every configuration that are repeated before one is chosen.
+        repeats: the number of further seeds of each.
+        take: the most images that are used of a fold's data set.
+        training: hyperparameters of the recipe, shared by all configurations.
+        model: hyperparameters of the network, shared by all configurations whose network has them.
+        methods: further hyperparameters by method. They cost no further trials. A method that is not named here has
+            those that its class declares, in the annotations of its hyperparameters.
     """
 
     trials: Count
@@ -94,7 +94,7 @@ class FairTuning:
 
     @property
     def shared(self) -> dict[str, Hyperparameter]:
-        """The hyperparameters of all entries, by name."""
+        """The hyperparameters of all configurations, by name."""
         return {**self.training, **{f"{OF_MODEL}{name}": one for name, one in self.model.items()}}
 
     def own(self, method: str) -> dict[str, Hyperparameter]:
@@ -136,7 +136,7 @@ class FairTuning:
             )
 
     def expect_known(self, identities: Collection[Identity], place: Place) -> None:
-        """Raises UserError for a hyperparameter that no entry has, and for one that a method lacks or refuses."""
+        """Raises UserError for a hyperparameter that no configuration has, or that a method lacks or refuses."""
         for name in self.model:
             if not any(_has(identity, f"{OF_MODEL}{name}") for identity in identities):
                 raise place.below("model").below(name).wrong("no network of this preset has such an argument")
@@ -153,14 +153,15 @@ class FairTuning:
                 _expect_legal(one, legal[name], at)
 
     def point(self, identity: Identity, trial: int, fixed: Collection[str] = ()) -> dict[str, Any]:
-        """What an entry tries: the value of each of its hyperparameters, by name.
+        """The point that a configuration tries: the value of each of its hyperparameters, by name.
 
-        The values of shared ones are the same for all entries, and those of own ones for all numbers of iterations.
+        The values of shared ones are the same for all configurations, and those of own ones for all numbers of
+        iterations.
 
         Args:
-            identity: of the entry.
+            identity: identity of the configuration.
             trial: its number, from 0.
-            fixed: names of hyperparameters that are not turned, because the suite or the user sets them.
+            fixed: names of hyperparameters that are not tuned, because the suite or the user sets them.
 
         Raises:
             UserError: the method has too many hyperparameters.
@@ -175,7 +176,7 @@ class FairTuning:
 
 
 def _has(identity: Identity, name: str) -> bool:
-    """Whether an entry has a hyperparameter: a network without capsules has no scale of its transformation matrices."""
+    """Tells whether a configuration has a hyperparameter: networks without capsules have no transformation matrices."""
     if not name.startswith(OF_MODEL):
         return True
     parameters = inspect.signature(models[identity.model]).parameters
@@ -184,7 +185,7 @@ def _has(identity: Identity, name: str) -> bool:
 
 @cache
 def _sobol(study: int, count: int) -> NDArray[np.float64]:
-    """[count, MOST], in [0, 1). A number of trials that is no power of two takes the first of the next."""
+    """Points [count, MOST] in [0, 1). A number of trials that is no power of two takes the first of the next."""
     from scipy.stats import qmc
 
     power = int(np.ceil(np.log2(count)))
@@ -217,7 +218,7 @@ def values(identity: Identity, names: Collection[str]) -> Iterator[tuple[str, An
 
 
 def trials_of(tuning: FairTuning, identity: Identity, fixed: Collection[str]) -> Iterator[Identity]:
-    """The trials of one entry on one fold, in order; `fixed` as for `FairTuning.point`."""
+    """The trials of one configuration on one fold, in order; `fixed` as for `FairTuning.point`."""
     for trial in range(tuning.trials):
         point = tuning.point(identity, trial, fixed)
         options = {"study": tuning.study(trial), "trial": trial}
