@@ -73,9 +73,9 @@ class Front:
     """One accuracy suite on one data set and network with the cost of its methods.
 
     Args:
-        runs: of the accuracy suite.
+        runs: the runs of the accuracy suite.
         table: one row per method and T with both numbers, the cheapest first.
-        unit: of the cost, `STEP` or `FIT`.
+        unit: the unit of the cost, `STEP` or `FIT`.
         noise: relative difference between two measurements of one cost; NaN if unknown.
         borrowed: labels whose cost was measured with other hyperparameters.
         left_out: names without a cost.
@@ -157,7 +157,7 @@ def _fit_costs(runs: Runs, entries: Mapping[Method, Contender]) -> dict[Method, 
 
 
 def _verdicts(runs: Runs, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Which methods are on the front by means, and which a cheaper method beats significantly."""
+    """Tells which methods are on the front by means, and which a cheaper method beats significantly."""
     pairs = list(combinations([row["method"] for row in rows], 2))
     tested = [settled(runs).difference(*pair) for pair in pairs]
     surely = {
@@ -167,7 +167,7 @@ def _verdicts(runs: Runs, rows: Sequence[Row]) -> list[dict[str, Any]]:
     }
 
     def beats(other: Row, row: Row) -> bool:
-        """By the means, of which one over fewer of its seeds beats none over more."""
+        """Tells whether one beats another by the means, of which one over fewer of its seeds beats none over more."""
         cost, price = (float(one["cost"]) for one in (other, row))
         ours, theirs = (standing(one, "mean") for one in (other, row))
         return cost <= price and ours <= theirs and (ours < theirs or cost < price)

@@ -105,7 +105,7 @@ def _columns(found: Comparison, named: Container[Method] | None, *, balanced: bo
 
 
 def _p_value(row: Row, named: Container[Method] | None) -> str:
-    """p; with `exploratory` where the suite named comparisons, and this is none of them."""
+    """The p; with `exploratory` where the suite pre-specified comparisons, and this is none of them."""
     told = wording.probability(row["gain"].p_holm)
     explores = named is not None and row["method"] not in named and not math.isnan(row["gain"].p_holm)
     return f"{told}, exploratory" if explores else told

@@ -14,7 +14,7 @@ MOST = 12  # methods in the figure
 
 @analysis_of("robustness", "attack-verdicts", place=30)
 def attack_verdicts(runs: Runs) -> Analysis | None:
-    """Per method and check: the value, the limit, and whether the check makes accuracies under attack suspect."""
+    """The value and the limit per method and check, and whether the check makes accuracies under attack suspect."""
     if "check" not in runs.results or (table := _table(runs)).empty:
         return None
     methods = [*table["method"].unique()[:MOST]]

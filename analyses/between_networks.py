@@ -96,7 +96,7 @@ def _row(runs: Runs, ours: Contender, theirs: Contender, difference: Estimate) -
 
 
 def _reading(rows: list[Row], *, several: bool) -> Iterator[str]:
-    """For each pair of networks: which methods are significantly more accurate, and which less."""
+    """Tells which methods are significantly more accurate, and which less, for each pair of networks."""
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["of"], row["network"], row["against"]), []).append(row)

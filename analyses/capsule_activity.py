@@ -10,7 +10,7 @@ from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Method, Runs, analysis_of, figures, palette, run, wording
 
-Shown = Mapping[Method, Mapping[str, NDArray[Any]]]  # raw outputs of a cell of each method
+Shown = Mapping[Method, Mapping[str, NDArray[Any]]]  # raw outputs of a run of each method
 IMAGES = 2
 MOST = 8  # methods in the figure
 

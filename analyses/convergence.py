@@ -1,4 +1,4 @@
-"""Whether routing converges: how far each iteration moves the class capsules, and how coupling sharpens."""
+"""The convergence of routing: how far each iteration moves the class capsules, and how coupling sharpens."""
 
 from typing import Any
 

@@ -29,7 +29,7 @@ ACCURACY, ERROR = "corrupted_accuracy", "calibration_error"
 
 @analysis_of("robustness", "corruptions", place=60)
 def corruptions(runs: Runs) -> Analysis | None:
-    """Per method: accuracy clean and under each corruption, mean over severities, and calibration error."""
+    """Accuracy per method, clean and under each corruption, mean over severities, and calibration error."""
     measured = runs.values(ACCURACY, severity="mean")
     if measured.empty:
         return None

@@ -1,4 +1,4 @@
-"""Cells without a result, and why: a failed run is a row, never a gap."""
+"""Runs without a result, and why: a failed run is a row, never a gap."""
 
 from routebench.analysis import Analysis, Column, Runs, analysis_of, run, wording
 
@@ -14,7 +14,7 @@ MEANING = {
 
 @analysis_of("", "failures", place=900)
 def failures(runs: Runs) -> Analysis | None:
-    """Every planned cell without a result: method, T, seed, status and reason."""
+    """Every planned run without a result: method, T, seed, status and reason."""
     planned = runs.planned
     if planned.empty:
         return None

@@ -14,7 +14,7 @@ RISING = 0.5
 
 @analysis_of("accuracy", "learning-curves", place=41)
 def learning_curves(runs: Runs) -> Analysis | None:
-    """Of suites that name comparisons: held-out accuracy by epoch and second, and its rise in the last epoch."""
+    """Held-out accuracy by epoch and second, its rise in the last epoch; for suites with pre-specified comparisons."""
     curves = _curves(runs) if named_pairs(runs) else DataFrame()
     if curves.empty or curves["epoch"].max() < 2:
         return None
@@ -47,7 +47,7 @@ def learning_curves(runs: Runs) -> Analysis | None:
 
 
 def _curves(runs: Runs) -> DataFrame:
-    """One row per cell and epoch, with elapsed seconds if all epochs took equally long."""
+    """One row per run and epoch, with elapsed seconds if all epochs took equally long."""
     points = runs.values("held_out_accuracy")
     spent = runs.values("fit_seconds").set_index("cell")["value"]
     points = points[points["epoch"].notna()]

@@ -38,7 +38,7 @@ MARKERS = {Verdict.EQUAL: "D"}
 
 @analysis_of("accuracy", "primary-comparisons", place=12)
 def primary_comparisons(runs: Runs) -> Analysis | None:
-    """Each method against named entries and its own first iteration: difference, interval, p (Holm), verdict."""
+    """Each method against pre-specified others and its own first iteration: difference, interval, p (Holm), verdict."""
     if not runs.primary:
         return None
     margin, table = float(runs.primary["margin"]), named_table(runs)

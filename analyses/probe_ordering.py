@@ -1,4 +1,4 @@
-"""Under rotation, whether probes rank presences and poses above presences alone, and these above a VAE."""
+"""Tells whether probes under rotation rank presences and poses above presences alone, and these above a VAE."""
 
 import math
 from collections.abc import Mapping

@@ -251,7 +251,7 @@ def _collapsed(runs: Runs, found: DataFrame) -> list[str]:
 
 
 def _subject(main: DataFrame) -> Row:
-    """The best method, preferably one trained with labels; without methods, the best control."""
+    """The best method, preferably one trained with labels; without methods, the best baseline."""
     seen = main if main["unsupervised"].all() else main[~main["unsupervised"]]
     methods = seen[[not method.is_control for method in seen["method"]]]
     best: Row = (methods if len(methods) else seen).iloc[0].to_dict()
@@ -259,7 +259,7 @@ def _subject(main: DataFrame) -> Row:
 
 
 def _others(main: DataFrame, best: Row, view: str) -> list[str]:
-    """Tells what the subject is compared with: uniform routing, the best other control and model without labels."""
+    """Tells what the subject is compared with: uniform routing, the best other baseline and model without labels."""
     rest = [row for row in main.to_dict("records") if row["method"] != best["method"]]
     blind = bool(main["unsupervised"].all())
     controls = [row for row in rest if row["method"].is_control and row["unsupervised"] == blind]

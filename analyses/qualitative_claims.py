@@ -95,7 +95,7 @@ COLUMNS = (
 
 
 def _without_verdict(table: DataFrame) -> list[str]:
-    """What stands behind the reasons that the table gives."""
+    """Explanations of the reasons that the table gives."""
     whys = table.loc[table["verdict"] == UNTESTED, "why"]
     told = {STILL_LEARNING: whys.str.contains("epoch"), OTHER_FORM: whys.str.startswith("tuned to")}
     return [note for note, found in told.items() if found.any()]

@@ -52,7 +52,7 @@ TOLD = {Verdict.UNTESTABLE: "is untested", Verdict.OPEN: "is not shown"}
 
 @analysis_of("robustness", "robustness-table", place=10)
 def robustness_table(runs: Runs) -> Analysis | None:
-    """Per method: accuracy under the worst of all attacks, against uniform routing and the CNN, with a verdict."""
+    """Accuracy per method under the worst of all attacks, against uniform routing and the CNN, with a verdict."""
     eps = main_eps(runs)
     if eps is None:
         return None
@@ -171,7 +171,7 @@ def _reading(table: DataFrame, eps: str, count: int) -> str:
 
 
 def _decided(rows: list[Row], count: int) -> Iterator[str]:
-    """Which of these are significantly better or worse than a baseline, on these images and if others were drawn."""
+    """Tells which are significantly better or worse than a baseline, on these images and if others were drawn."""
     for base, name in BASELINES.items():
         for verdict in (Verdict.BETTER, Verdict.WORSE):
             found = [row for row in rows if row[f"gain_{base}"].verdict is verdict]
@@ -182,7 +182,7 @@ def _decided(rows: list[Row], count: int) -> Iterator[str]:
 
 
 def _anew(rows: list[Row], base: str, verdict: Verdict) -> str:
-    """Which of these differences would be significant if images were drawn anew too; empty where it is unknown."""
+    """Tells which differences would be significant if images were drawn anew too; empty where it is unknown."""
     if not any(row[f"both_{base}"].known for row in rows):
         return ""
     left = [row["method"] for row in rows if row[f"both_{base}"].verdict is verdict]

@@ -1,4 +1,4 @@
-"""How sparse the class capsules are, and how far coupling singles out one parent."""
+"""The sparsity of the class capsules, and how far coupling singles out one parent."""
 
 from pandas import DataFrame
 
@@ -43,7 +43,7 @@ DECIDED_FROM, EVEN_BELOW = 0.5, 0.05  # T-scores
 
 @analysis_of("sparsity", "sparsity-table", place=10)
 def sparsity_table(runs: Runs) -> Analysis | None:
-    """Per method: sparsity of class scores, and decidedness of the coupling into the class layer."""
+    """Sparsity of class scores per method, and decidedness of the coupling into the class layer."""
     table = table_of(runs, COLUMNS, order="hoyer")
     if table.empty:
         return None

@@ -1,4 +1,4 @@
-"""Whether coupling depends on the image at all, and what networks lose without that; starved parents and gradients."""
+"""The dependence of coupling on the image, and what networks lose without it; starved parents and gradients."""
 
 import math
 from dataclasses import replace
@@ -46,7 +46,7 @@ COLUMNS = (
 
 @analysis_of("sparsity", "static-coupling", place=15)
 def static_coupling(runs: Runs) -> Analysis | None:
-    """Per method: accuracy with mean coupling, variance of coupling between images, starved parents, gradients."""
+    """Accuracy per method with mean coupling, variance of coupling between images, starved parents, gradients."""
     table = table_of(runs, COLUMNS)
     lost = _lost(runs)
     table = table[[method in lost for method in table["method"]]].reset_index(drop=True)

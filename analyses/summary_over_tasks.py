@@ -92,7 +92,7 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
 
 
 def _once_a_task(parts: Iterable[Runs]) -> list[Runs]:
-    """Those that name comparisons; of a suite's presets on the same data and network only the strongest."""
+    """Those with pre-specified comparisons; of a suite's presets on the same data and network only the strongest."""
     task, named = attrgetter("suite", "data", "model"), [runs for runs in parts if runs.primary]
     best = highest_tiers(named, task)
     return [runs for runs in named if runs.strength.tier == best[task(runs)]]

@@ -1,4 +1,4 @@
-"""Tuning curves: the expected best of k trials of every entry, and how much its settings matter."""
+"""Tuning curves: the expected best of k trials of every configuration, and how much its settings matter."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from routebench.analysis import Analysis, Column, Main, Method, Row, Runs, analy
 from routebench.statistics import expected_best, stable_from
 
 Line = tuple[Method, NDArray[np.float64], list[NDArray[np.float64]], str]
-"""An entry, its curve, those of its studies, and its colour."""
+"""A configuration, its curve, those of its studies, and its colour."""
 
 
 REPEATED = 2_000
@@ -29,7 +29,7 @@ _AGAIN = (
 
 @analysis_of("tuning", "tuning-curves", place=10)
 def tuning_curves(runs: Runs) -> Analysis | None:
-    """Expected best of k trials of every entry (Dodge et al. 2019), with its spread over trials and studies."""
+    """Expected best of k trials of every configuration (Dodge et al. 2019), with its spread over trials and studies."""
     scores = runs.values("score", split="fold")
     if scores.empty:
         return None
@@ -98,7 +98,7 @@ def _row(method: Any, rows: DataFrame) -> dict[str, object]:
 
 
 def _is_first(rows: DataFrame) -> "Series[bool]":
-    """Whether a row is of a trial's first run, not of a repeat."""
+    """Tells whether a row is of a trial's first run, not of a repeat."""
     return rows["seed"] == rows.groupby(["method", "trial"])["seed"].transform("min")
 
 
@@ -115,7 +115,7 @@ def _main(table: DataFrame) -> DataFrame:
 
 
 def _curves(table: DataFrame, runs: Runs) -> list[Line]:
-    """The entry of each label with the best score: its curve, those of its studies, and its colour."""
+    """The configuration of each label with the best score: its curve, those of its studies, and its colour."""
     first = table.assign(label=[method.label for method in table["method"]]).drop_duplicates("label")
     return [
         (row["method"], row["curve"], row["studies"], runs.colour(row["method"])) for row in first.to_dict("records")
@@ -148,7 +148,7 @@ def _best(rows: Sequence[Row]) -> str:
 
 
 def _repeated(table: DataFrame) -> str:
-    """What repeats of the best trials found; empty without them."""
+    """The findings of repeats of the best trials; empty without them."""
     known = table[table["again"].notna()]
     if known.empty:
         return ""

@@ -57,7 +57,7 @@ class Estimate:
         low, high: NaN where none can be given.
         n: number of values: seeds, or test images, by `kind`.
         kind: what the limits are over, a constant of `routebench.statistics`.
-        p: of 'there is no difference'; NaN for a mean, and where no test can be made.
+        p: the p-value of 'there is no difference'; NaN for a mean, and where no test can be made.
         p_holm: the same, corrected by `corrected`.
     """
 
@@ -88,12 +88,12 @@ class Estimate:
 
     @property
     def known(self) -> bool:
-        """Whether there is a value."""
+        """Tells whether there is a value."""
         return not math.isnan(self.mean)
 
     @property
     def has_limits(self) -> bool:
-        """Whether there is an interval."""
+        """Tells whether there is an interval."""
         return not math.isnan(self.low)
 
     @property
@@ -111,7 +111,7 @@ class Estimate:
         | --- | --- | --- |
         | `.1` | 97.1 | 97.1 |
         | `±.1` | 97.1 ± 0.4, or 99.1 [97.2, 99.6] where that is not symmetric; 97.1 if all seeds gave the same | 97.1 |
-        | `±0.1` | likewise, but 97.1 ± 0.0 if all seeds gave the same | 97.1 |
+        | `±0.1` | the same, but 97.1 ± 0.0 if all seeds gave the same | 97.1 |
         | `[].1` | 97.1 [96.7, 97.5] | 97.1 |
         | `+.1` | +0.4 [−0.1, +0.9] | +0.4 |
         | `~` | 4.1 [3.9, 4.3], with two significant digits | 4.1 |
@@ -137,7 +137,7 @@ class Estimate:
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether the mean lies in the middle of the limits."""
+        """Tells whether the mean lies in the middle of the limits."""
         middle = math.isclose(self.high - self.mean, self.mean - self.low, rel_tol=1e-6)
         return middle and self.kind not in BRACKETED
 
@@ -179,7 +179,7 @@ def collapses_by_label(values: Mapping[Method, Mapping[int, float]]) -> dict[tup
 
 
 def at_stake(ours: Sides, theirs: Sides, *, ahead: bool) -> float:
-    """What falling seeds may take from the lead of ours, or where they are not ahead from the lead of theirs."""
+    """The amount that falling seeds may take from the lead of ours, or where they are not ahead from that of theirs."""
     (one_low, one_high), (other_low, other_high) = ours, theirs
     return one_low.cost + other_high.cost if ahead else one_high.cost + other_low.cost
 
@@ -268,7 +268,7 @@ def shown(value: Any, form: str = "") -> str:
 
     Args:
         value: an `Estimate`, a number, or anything with a text.
-        form: of `Estimate.__format__`, also for a plain number; `p` for a p-value; else as in `format`.
+        form: a form of `Estimate.__format__`, also for a plain number; `p` for a p-value; else as in `format`.
     """
     if isinstance(value, Estimate):
         return format(value, form or "±.2")

@@ -1,4 +1,4 @@
-"""A routing method, model or control as a report compares it: identified by what ran, not by its spelling."""
+"""A routing method, model or baseline as a report compares it: identified by what ran, not by its spelling."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from routebench.catalogue import shown_as
 
 SPELLED = re.compile(r"(?P<name>[^\[( ]+)(?:\[(?P<params>.*?)\])?(?: \((?P<variant>.*)\))?")
 BASELINE, CONTROL, STAR = "uniform", "control", "★ "
-"""What gains are over, the role of a control, and the mark of a user's method."""
+"""The method that gains are over, the role of a baseline, and the mark of a user's method."""
 
 
 @total_ordering
@@ -26,7 +26,7 @@ class Method:
     Args:
         name: its registered name.
         params: hyperparameters that differ from the defaults, as `key=value,key=value`.
-        variant: what a suite calls this entry of the method, whatever it changes; empty for nothing.
+        variant: what a suite calls this configuration of the method, whatever it changes; empty for nothing.
         iterations: T of training; None if it has none.
         model: network.
         role: `method` or `control`.
@@ -62,12 +62,12 @@ class Method:
 
     @property
     def spec(self) -> str:
-        """Without variant and T."""
+        """Spelling without variant and T."""
         return f"{self.name}[{self.params}]" if self.params else self.name
 
     @property
     def label(self) -> str:
-        """Without T."""
+        """Spelling without T."""
         return f"{self.spec} ({self.variant})" if self.variant else self.spec
 
     @property
@@ -82,7 +82,7 @@ class Method:
 
     @property
     def is_control(self) -> bool:
-        """Whether it is a control."""
+        """Tells whether it is a baseline."""
         return self.role == CONTROL
 
     @property
@@ -94,7 +94,7 @@ class Method:
 
     @property
     def title(self) -> str:
-        """For a reader, without T: `EM (final lambda 0.1)`; with a variant that alone, as in `EM (as released)`."""
+        """Text for readers, without T: `EM (final lambda 0.1)`; with a variant that alone, as in `EM (as released)`."""
         words = self.name.replace("-", " ").replace("_", " ")
         title = shown_as(self.name).get("title") or words[:1].upper() + words[1:]
         where = (self.model,) if self.networks > 1 else ()
@@ -136,7 +136,7 @@ class Method:
 
     @property
     def marked(self) -> str:
-        """The same, and `(control)` after a control."""
+        """The same, and `(baseline)` after a baseline."""
         return f"{self.together} (baseline)" if self.is_control else self.together
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ JUDGING = re.compile(r"(?:^|[._])(?:p|p_holm|p_value|rank_low|verdict)$")
 
 
 class Role(StrEnum):
-    """What the summary of a folder takes from an analysis."""
+    """Kinds of verdicts and results that the summary of a folder takes from analyses."""
 
     CLAIMS = "verdicts on what papers say in words"
     PUBLISHED = "verdicts on numbers that papers print"
@@ -51,7 +51,7 @@ class Main:
     `<column>_low` and `<column>_high`, or, of a column `mean`, from `low` and `high`, where the table has them.
 
     Args:
-        column: of the table.
+        column: the column of the table.
         title: its name, in two or three words.
         unit: such as `%`; empty for a plain number.
         higher_is_better: None if neither is better.
@@ -88,7 +88,7 @@ class Analysis:
         columns: how to show the table; empty shows every column as it is.
         notes: limits that the reader has to know.
         alternative: what the figure shows, for readers who cannot see it; the reading is added.
-        main: of a suite's first analysis, the number per method that the scorecard shows; None for none.
+        main: the number per method that the scorecard shows, of a suite's first analysis; None for none.
         saved: the columns of the CSV file, as `flat` names them; empty for what is usual.
         hidden: per row, whether a page leaves it to the CSV file; empty for none.
     """
@@ -154,7 +154,7 @@ def analysis_of(
 
     Args:
         protocol: whose results it reads; empty for every protocol.
-        name: of the analysis.
+        name: the name of the analysis.
         place: smaller comes first.
         across: it reads `tuple[Runs, ...]`, one per data set.
         folder: it reads `tuple[Runs, ...]`, every part of a results folder; its protocol is then empty.
@@ -188,21 +188,21 @@ def place_of(analysis: Callable[..., Any]) -> int:
 
 
 def takes_several(analysis: Callable[..., Any]) -> bool:
-    """Whether an analysis reads the results on several data sets together."""
+    """Tells whether an analysis reads the results on several data sets together."""
     return bool(getattr(analysis, "across", False))
 
 
 def reads_folder(analysis: Callable[..., Any]) -> bool:
-    """Whether an analysis reads all parts of a results folder together."""
+    """Tells whether an analysis reads all parts of a results folder together."""
     return bool(getattr(analysis, "folder", False))
 
 
 def reads(analysis: Callable[..., Any], protocol: str) -> bool:
-    """Whether an analysis reads results of a protocol on one data set."""
+    """Tells whether an analysis reads results of a protocol on one data set."""
     together = takes_several(analysis) or reads_folder(analysis)
     return getattr(analysis, "protocol", "") in ("", protocol) and not together
 
 
 def reads_across(analysis: Callable[..., Any], protocol: str) -> bool:
-    """Whether an analysis reads results of a protocol on several data sets together."""
+    """Tells whether an analysis reads results of a protocol on several data sets together."""
     return getattr(analysis, "protocol", "") in ("", protocol) and takes_several(analysis)

@@ -40,7 +40,7 @@ def no_samples(cell: str) -> NDArray[np.bool_] | None:  # noqa: ARG001  # the si
 
 
 def no_training(cell: str) -> Mapping[str, Any]:  # noqa: ARG001  # the signature is the interface
-    """For runs whose training settings nobody kept."""
+    """Returns no settings, for runs whose training settings nobody kept."""
     return {}
 
 
@@ -55,16 +55,16 @@ class Runs:
 
     Args:
         suite, preset, data, model, protocol: names.
-        results: rows of `routebench.load_results` for the planned cells only.
-        planned: one row per planned cell, with `cell, label, role, iterations, model, data, seed, status, reason`.
-        correct: cell key to (n_test,) right or wrong per test image; None where it was not kept.
+        results: rows of `routebench.load_results` for the planned runs only.
+        planned: one row per planned run, with `cell, label, role, iterations, model, data, seed, status, reason`.
+        correct: run key to (n_test,) right or wrong per test image; None where it was not kept.
         colours: hex colour by label, the same in every figure of a report.
-        arrays: cell key to its raw outputs by name; empty where none were kept.
-        training: cell key to its training settings; empty where none are known.
-        hyperparameters: likewise, of its routing method, tuned ones among them.
-        tuning: likewise, how it was tuned: the chosen point, its score in %, the digest of the trials.
-        trials: of settings, for each entry; None where the plan does not say.
-        primary: the suite's named comparisons, from its newest plan; empty for none.
+        arrays: run key to its raw outputs by name; empty where none were kept.
+        training: run key to its training settings; empty where none are known.
+        hyperparameters: the same for its routing method, tuned ones among them.
+        tuning: the same for how it was tuned: the chosen point, its score in %, the digest of the trials.
+        trials: the number of trials of settings for each configuration; None where the plan does not say.
+        primary: the suite's pre-specified comparisons, from its newest plan; empty for none.
         yours: labels of the user's methods, which are the subject of the runs.
     """
 
@@ -95,7 +95,7 @@ class Runs:
 
     @property
     def strength(self) -> Strength:
-        """How strong the evidence of these runs is."""
+        """The strength of the evidence of these runs."""
         return Strength.of(self.preset)
 
     @property
@@ -105,7 +105,7 @@ class Runs:
 
     @cached_property
     def methods(self) -> Mapping[str, Method]:
-        """The method of each planned cell, by the cell's key."""
+        """The method of each planned run, by the run's key."""
         planned, keys = self.planned, ["cell", "label", "iterations", "model", "role", "seed", "status"]
         networks = planned.groupby("label")["model"].nunique()
         found: dict[str, Method] = {}
@@ -115,11 +115,11 @@ class Runs:
             found[str(cell)] = method
             ends.setdefault(method, {}).setdefault(int(seed), set()).add(str(status))
         known = {method: _counted(method, of, self.yours) for method, of in ends.items()}
-        return {cell: known[method] for cell, method in found.items()}  # one object each: there may be many cells
+        return {cell: known[method] for cell, method in found.items()}  # one object each: there may be many runs
 
     @cached_property
     def not_measured(self) -> tuple[str, ...]:
-        """What is missing of runs that finished, with the reason, a sentence each; back ends are told elsewhere."""
+        """Measurements missing from finished runs, with the reason, a sentence each; back ends are told elsewhere."""
         results = self.results
         if "what" not in results:
             return ()
@@ -137,7 +137,7 @@ class Runs:
         """The rows of a table, those of equal functions once: the methods in its column `method` name the others.
 
         A method with one iteration equals another one if everything that both measured is equal to the last bit with
-        every seed, times apart. A control represents a method, else the first by name.
+        every seed, times apart. A baseline represents a method, else the first by name.
         """
         present: dict[Method, set[Method]] = {}
         for method in set(table["method"]):
@@ -165,7 +165,7 @@ class Runs:
         return found
 
     def _by_coordinates(self) -> dict[Method, dict[object, float]]:
-        """What was measured with the T trained with, by method, then by seed, metric and coordinates."""
+        """Values measured with the T trained with, by method, then by seed, metric and coordinates."""
         results = self.results
         tested = results.get("test_iterations", results["iterations"])
         chosen = results["value"].notna() & ~results["unit"].isin(TIMES) & ~results["metric"].isin(OF_TIMES)
@@ -230,10 +230,10 @@ class Runs:
         return found
 
     def examples(self, name: str, *, iterative: bool = False) -> dict[Method, Mapping[str, NDArray[Any]]]:
-        """Raw outputs of one cell of each method that has them: the first seed, the largest T.
+        """Raw outputs of one run of each method that has them: the first seed, the largest T.
 
         Args:
-            name: of an array that they must hold.
+            name: the name of an array that they must hold.
             iterative: only of methods with iterations.
         """
         done = self.planned[self.planned["status"] == "ok"]
@@ -262,7 +262,7 @@ def _controls_first(method: Method) -> tuple[bool, Method]:
 
 
 def _are_equal(ours: Mapping[object, float], theirs: Mapping[object, float]) -> bool:
-    """Whether all shared values are equal, and many of them different numbers, which are not equal by chance."""
+    """Tells whether all shared values are equal, and many of them different numbers, which are not equal by chance."""
     shared = ours.keys() & theirs.keys()
     if any(ours[place] != theirs[place] for place in shared):
         return False
@@ -270,7 +270,7 @@ def _are_equal(ours: Mapping[object, float], theirs: Mapping[object, float]) -> 
 
 
 def means_over_seeds(values: DataFrame, by: Iterable[str] = ()) -> DataFrame:
-    """As `Runs.means`, from rows of `Runs.values` of one metric."""
+    """The same as `Runs.means`, from rows of `Runs.values` of one metric."""
     keys = [*by]
     if values.empty:
         return DataFrame(columns=["method", *keys, "mean"])

@@ -74,7 +74,7 @@ def table_of(runs: "Runs", columns: Iterable[Column], by: Iterable[str] = (), or
     """One row per measured method and value of the columns in `by`; without these, equal functions share a row.
 
     Args:
-        runs: of a suite.
+        runs: the runs of a suite.
         columns: to show; each `Mean` is computed.
         by: columns of `Runs.values` that distinguish rows.
         order: the column of estimates whose largest mean comes first; else by method.
@@ -122,7 +122,7 @@ def standing(row: Row, key: str, sign: int = -1) -> tuple[bool, float, float]:
 
 
 def among(methods: Iterable[Method]) -> str:
-    """Of which methods the first of an order is the best, in words; empty where none lacks more seeds than it."""
+    """The methods of which the first of an order is the best, in words; empty where none lacks more seeds than it."""
     first, *others = methods
     if all(method.missing <= first.missing for method in others):
         return ""

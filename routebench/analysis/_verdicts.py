@@ -29,8 +29,8 @@ class Verdict(StrEnum):
 
         Args:
             difference: ours minus theirs.
-            p_value: of the null hypothesis of no difference, corrected; NaN if no test could be made.
-            p_equal: of the null hypothesis that the difference is the margin or more, corrected; NaN if not tested.
+            p_value: for the null hypothesis of no difference, corrected; NaN if no test could be made.
+            p_equal: for the null hypothesis that the difference is the margin or more, corrected; NaN if not tested.
         """
         if math.isnan(p_value):
             return cls.UNTESTABLE
@@ -49,10 +49,10 @@ LOSSES = (Verdict.WORSE, Verdict.WORSE_BY_LITTLE)
 
 
 class Strength(IntEnum):
-    """How strong the evidence of a preset is."""
+    """The strength of the evidence of a preset."""
 
     SMOKE = 0
-    """Only shows that everything runs: no test, no rank, no verdict."""
+    """Shows only that everything runs: no test, no rank, no verdict."""
     QUICK = 1
     """A first look."""
     FULL = 2
@@ -71,7 +71,7 @@ class Strength(IntEnum):
 
     @property
     def judges(self) -> bool:
-        """Whether methods may be compared at all."""
+        """Tells whether methods may be compared at all."""
         return self is not Strength.SMOKE
 
     @property

@@ -10,9 +10,9 @@ from routebench.analysis._runs import Runs
 
 
 def one_class(runs: Runs) -> dict[Method, dict[int, bool]]:
-    """By method, the seeds with which every test image got the same answer; each with whether that is the commonest.
+    """Seeds with which every test image got the same answer, by method; each with whether that is the commonest.
 
-    Only of cells whose answers were kept.
+    Only of runs whose answers were kept.
     """
     shares, right = (
         dict(zip(rows["cell"], rows["value"], strict=True))

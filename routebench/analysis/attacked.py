@@ -15,7 +15,7 @@ from routebench.masking import verdict
 
 LINF = {"norm": "linf"}
 OUTCOMES = ("attacked_accuracy", "accuracy_taken")
-"""What an attack that was run leaves."""
+"""Metrics of an attack that was run."""
 NAMES = {
     "noise": "Noise",
     "fgsm": "FGSM",
@@ -62,7 +62,7 @@ def budgets(runs: Runs) -> list[str]:
 
 
 def fired_checks(runs: Runs) -> dict[Method, Counter[str]]:
-    """By method: the checks that fired, and with how many seeds."""
+    """Checks that fired, and with how many seeds, by method."""
     rows = runs.results[runs.results["metric"] == "check_fired"]
     found: dict[Method, Counter[str]] = {}
     for cell, check, value in zip(rows["cell"], rows["check"], rows["value"], strict=True):
@@ -71,7 +71,7 @@ def fired_checks(runs: Runs) -> dict[Method, Counter[str]]:
 
 
 def verdicts(runs: Runs) -> dict[Method, str]:
-    """By method: `believable`, or why its numbers are suspect with any seed."""
+    """Verdicts by method: `believable`, or why its numbers are suspect with any seed."""
     found = {method: verdict(fired) for method, fired in fired_checks(runs).items()}
     lacking = {
         method: ", ".join(NAMES.get(one, one) for one in attacks) for method, attacks in without_attacks(runs).items()
@@ -80,7 +80,7 @@ def verdicts(runs: Runs) -> dict[Method, str]:
 
 
 def without_attacks(runs: Runs) -> dict[Method, list[str]]:
-    """By method: L-infinity attacks that other networks have results of, and one of its own has not.
+    """L-infinity attacks, by method, that other networks have results of, and one of its own has not.
 
     The worst of the attacks that are left says too much good of it.
     """
@@ -142,7 +142,7 @@ def _fair(lacking: Container[Method], found: Estimate, ours: Method, theirs: Met
 
 
 def _answers(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any]) -> PairedAnswers | None:
-    """What withstood with shared seeds; None if outcomes were not kept, or some images show one object."""
+    """Images that withstood with shared seeds; None if outcomes were not kept, or some images show one object."""
     if where["attack"] != "worst":
         return None
     rows = runs.values("attacked_accuracy", **where)
@@ -159,7 +159,7 @@ def _answers(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any])
 
 
 def _robust(runs: Runs, cell: str, eps: str) -> NDArray[np.bool_] | None:
-    """Which images of a cell withstood every attack."""
+    """Tells which images of a run withstood every attack."""
     kept = runs.arrays(cell).get("robust")
     known = budgets(runs)
     return None if kept is None or len(kept) != len(known) else np.asarray(kept)[known.index(eps)].astype(bool)

@@ -113,7 +113,7 @@ class Comparison:
         return self.table[self.table["n_ok"] > 0]
 
     def verdict(self, ours: Method, theirs: Method) -> Verdict:
-        """Whether the first of two methods is significantly better or worse on the seeds of both."""
+        """Tells whether the first of two methods is significantly better or worse on the seeds of both."""
         if (theirs, ours) in self.pairs:
             return (-self.pairs[theirs, ours]).verdict
         return self.pairs.get((ours, theirs), Estimate()).verdict
@@ -200,7 +200,7 @@ def gains_of(runs: Runs) -> dict[Method, Estimate]:
 
 
 def notes_on(runs: Runs, found: Comparison) -> list[str]:
-    """What the reader of a comparison's table has to know: of its intervals, and of what could not be tested."""
+    """Notes for the reader of a comparison's table: on its intervals, and on what could not be tested."""
     means, gains = ({cell.kind for cell in found.table[key]} for key in ("mean", "gain"))
     notes = [
         f"{sign} after a mean: {wording.interval_in_words(kind)}." for kind, sign in SIGNS.items() if kind in means

@@ -36,7 +36,7 @@ ALIKE = "over test samples (all seeds differ alike)"
 
 @dataclass(frozen=True)
 class Contender:
-    """A method in a comparison: its accuracies (%) and its cells, by seed; how many seeds were planned."""
+    """A method in a comparison: its accuracies (%) and its runs, by seed; how many seeds were planned."""
 
     method: Method
     accuracies: SeedValues = field(default_factory=SeedValues)
@@ -67,7 +67,7 @@ def distinct(runs: Runs, contenders: Iterable[Contender]) -> list[Contender]:
     """The contenders that are different functions; `method.same` holds the others.
 
     Two are the same function if every seed of both gave bitwise equal losses and accuracies, as one iteration of
-    dynamic routing and uniform routing do. A control represents a method, else the first by name represents the others.
+    dynamic routing and uniform routing do. A baseline represents a method, else the first by name does.
     """
     losses: dict[str, list[float]] = {}
     for metric in ("train_loss", "loss"):
@@ -143,7 +143,7 @@ def p_beyond_between(runs: Runs, ours: Contender, theirs: Contender, margin: flo
 
 
 def is_tied(found: Estimate) -> bool:
-    """Whether all seeds differ by the same amount, other than none."""
+    """Tells whether all seeds differ by the same amount, other than none."""
     return found.kind == statistics.CONSTANT and math.isnan(found.p)
 
 
@@ -176,7 +176,7 @@ def with_other_images(runs: Runs, ours: Contender, theirs: Contender) -> Estimat
 
 
 def p_beyond_other_images(runs: Runs, ours: Contender, theirs: Contender, margin: float) -> float:
-    """As `p_beyond_between`, over seeds and test images; NaN where there is no test on these test images."""
+    """The same as `p_beyond_between`, over seeds and test images; NaN where there is no test on these test images."""
     answers = answers_of(runs, ours, theirs)
     if answers is None or math.isnan(p_beyond_between(runs, ours, theirs, margin)):
         return math.nan
@@ -185,7 +185,7 @@ def p_beyond_other_images(runs: Runs, ours: Contender, theirs: Contender, margin
 
 @dataclass(frozen=True)
 class PairedAnswers:
-    """Whether each of two methods had each test image right.
+    """The answers of two methods: whether each had each test image right.
 
     Args:
         ours, theirs: (seed, image), with the seeds that both have.
@@ -225,7 +225,7 @@ class PairedAnswers:
 
     @property
     def _is_tied(self) -> bool:
-        """Whether all seeds, two or more, differ by the same amount, other than none."""
+        """Tells whether all seeds, two or more, differ by the same amount, other than none."""
         apart = self.ours.sum(axis=1, dtype=np.int64) - self.theirs.sum(axis=1, dtype=np.int64)
         return len(apart) > 1 and bool((apart == apart[0]).all() and apart[0] != 0)
 
@@ -239,7 +239,7 @@ class PairedAnswers:
 
 
 def answers_of(runs: Runs, ours: Contender, theirs: Contender) -> PairedAnswers | None:
-    """What both answered with the seeds that both have.
+    """The answers of both with the seeds that both have.
 
     None unless outcomes were kept for each of these seeds, on as many images, of which it is known which show the same
     object.

@@ -155,7 +155,7 @@ def lines(table: DataFrame, runs: Runs, x: str, title: str) -> Figure:
         table: as `points` gives it, with one value per method, part, back end and `x`.
         runs: for the colours.
         x: a column of `XLABELS`; 0 is for a method without iterations, which becomes a line across.
-        title: of the values, which are on a logarithmic axis.
+        title: the title of the values, which are on a logarithmic axis.
     """
     methods = sorted(set(table["method"]))
     subjects = [method for method in methods if not method.is_control] or methods
@@ -248,10 +248,10 @@ def _row(results: DataFrame, floors: DataFrame, times: DataFrame, noise: float) 
     """One row of the table.
 
     Args:
-        results: of its method, part and back end.
+        results: the rows of its method, part and back end.
         floors: least times of all of them.
-        times: of its method, part, back end and batch.
-        noise: the floor of it.
+        times: the rows of its method, part, back end and batch.
+        noise: the noise floor.
     """
     same_batch = results["batch"] == times["batch"].iloc[0]
 
@@ -302,7 +302,7 @@ def _distance(floors: DataFrame, times: DataFrame) -> float:
         & (floors["part"] == times["part"].iloc[0])
         & (floors["batch"] == times["batch"].iloc[0])
     ]
-    # The fastest machine seen: what else ran while one cell measured it must not make routing look good.
+    # The fastest machine seen: what else ran while one run measured it must not make routing look good.
     return float(times["value"].mean() / floors["value"].min()) if len(floors) else math.nan
 
 

@@ -1,4 +1,4 @@
-"""Which share of the change of poses a linear map predicts, from results of the protocol `equivariance`."""
+"""The share of the change of poses that a linear map predicts, from results of the protocol `equivariance`."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ EXPLAINED = "pose_change_explained"
 
 
 def with_explained_change(runs: Runs) -> Runs:
-    """Adds the metric `EXPLAINED` for each cell, layer and change: 1 - (1 - `pose_r2`) / (1 - `pose_r2_same`).
+    """Adds the metric `EXPLAINED` for each run, layer and change: 1 - (1 - `pose_r2`) / (1 - `pose_r2_same`).
 
     It is the share of the squared change of poses that the map predicts: 1 is all of it, 0 is no better than the
     prediction that nothing changes. A pose that never changes has no such share.

@@ -39,7 +39,7 @@ class Differences:
 
     Args:
         differences: ours minus theirs by their keys, with p corrected within their family.
-        beyond: the p of a difference of the margin or more, either way, corrected likewise.
+        beyond: the p of a difference of the margin or more, either way, corrected in the same way.
         together: p corrected over all pairs, which ranks need; the first has the higher mean difference.
         named: those that the suite named.
         shown: the key of what represents each method; equal functions share one.
@@ -74,7 +74,7 @@ class Differences:
         return Verdict.of(found.mean, found.p_holm, self.p_beyond(ours, theirs))
 
     def is_named(self, ours: Method, theirs: Method) -> bool:
-        """Whether the suite named their comparison beforehand."""
+        """Tells whether the suite pre-specified their comparison."""
         pair = self._pair(ours, theirs)
         return pair in self.named or pair[::-1] in self.named
 
@@ -188,7 +188,7 @@ def variants_in(contenders: Iterable[Contender], model: str) -> list[Pair]:
 
 
 def variants_of(contenders: Iterable[Contender], model: str) -> list[tuple[Contender, list[Contender]]]:
-    """For every method and T with variants: the plain form and the others.
+    """The plain form and the others, for every method and T with variants.
 
     The plain form has the suite's network, a result, and the fewest settings changed from the defaults; in a tie, the
     first by name.
@@ -213,7 +213,7 @@ def _changed(method: Method) -> int:
 
 
 def key_of(method: Method) -> Key:
-    """What tells a method from others in plans."""
+    """The key that tells a method from others in plans."""
     return method.label, method.model, method.iterations
 
 

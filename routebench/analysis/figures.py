@@ -1,4 +1,4 @@
-"""How figures look, and how they become SVG: for a page that may be dark, and for a file of their own."""
+"""The look of figures, and their form as SVG: for a page that may be dark, and for a file of their own."""
 
 import base64
 import hashlib
@@ -81,7 +81,7 @@ def new_figure(height: float, columns: int = 1, rows: int = 1, **options: Any) -
 
     Args:
         height: in inches.
-        columns, rows: of axes.
+        columns, rows: the numbers of axes.
         options: for `Figure.subplots`.
     """
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
@@ -118,12 +118,12 @@ def lines(
         table: with a column `method`.
         x: a column of numbers.
         key: a column of estimates.
-        colour: of a method, as `Runs.colour`.
+        colour: the colour of a method, as `Runs.colour`.
         bars: whether intervals are drawn, or how, as for `Axes.vlines`.
         step: how far one line is beside the next, in units of x, so that bars can be told apart.
-        dashes: of a method's line; by default one iteration is dashed, to be told from more of the same method.
-        label: of a method's line, for a legend.
-        style: of the lines, as for `Axes.plot`.
+        dashes: those of a method's line; by default one iteration is dashed, to be told from more of the same method.
+        label: the name of a method's line, for a legend.
+        style: the style of the lines, as for `Axes.plot`.
 
     Returns:
         by the text of a method, what `label_ends` needs: where its line ends, and its colour.
@@ -228,7 +228,7 @@ def label_ends(axes: Axes, x: float, ends: Mapping[str, float], colours: Mapping
         axes: with its final y limits and scale.
         x: where the lines end, in data units.
         ends: name to the y that its line ends at, in data units.
-        colours: of the names.
+        colours: the colours of the names.
         gap: the smallest distance, as a share of the height of the axes.
     """
     to_share = axes.transData + axes.transAxes.inverted()

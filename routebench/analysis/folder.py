@@ -23,7 +23,7 @@ class NothingPlanned(UserError):
     """A folder in which no suite was ever planned.
 
     Args:
-        path: of the folder.
+        path: the path of the folder.
         warnings: about files of it that could not be read, among which a plan may be.
     """
 
@@ -41,7 +41,7 @@ class Folder:
     Args:
         store: that reads the folder.
         parts: one per suite, preset, data set and model, the newest plan first.
-        plans: for each part, by its name, the plan file's content without its cells.
+        plans: for each part, by its name, the plan file's content without its runs.
     """
 
     store: Store
@@ -50,7 +50,7 @@ class Folder:
 
     @property
     def path(self) -> Path:
-        """Of the folder."""
+        """The path of the folder."""
         return self.store.path
 
     @property
@@ -59,7 +59,7 @@ class Folder:
         return self.store.warnings
 
     def records(self, runs: Runs) -> list[Record]:
-        """The records of a part's finished and failed cells."""
+        """The records of a part's finished and failed runs."""
         found = (self.store.record(str(cell)) for cell in runs.planned["cell"])
         return [record for record in found if record is not None]
 
@@ -100,7 +100,7 @@ def open_folder(path: Path) -> Folder:
 
 
 def _settings_in(store: Store, kind: str) -> Callable[[str], Mapping[str, Any]]:
-    """Cell key to settings of a kind, an attribute of identities, by record."""
+    """Run key to settings of a kind, an attribute of identities, by record."""
 
     def settings(cell: str) -> Mapping[str, Any]:
         record = store.record(cell)
@@ -110,15 +110,15 @@ def _settings_in(store: Store, kind: str) -> Callable[[str], Mapping[str, Any]]:
 
 
 def _trials_of(plan: Mapping[str, Any]) -> int | None:
-    """How many trials of settings each entry had, which plans say in words."""
+    """The number of trials of settings that each configuration had, which plans say in words."""
     found = re.search(r"has the best of (\d+) trials", str(plan.get("caveat", "")))
     return int(found[1]) if found else None
 
 
 def _split(planned: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, DataFrame, str]]:
-    """Newest plan, cells and model of each part; plans come with the oldest first.
+    """Newest plan, runs and model of each part; plans come with the oldest first.
 
-    What has networks of its own goes with the models that the plan puts them beside; a control with every model, where
+    What has networks of its own goes with the models that the plan puts them beside; a baseline with every model, where
     a plan says nothing of that.
     """
     parts, order = [], {name: number for number, name in enumerate(content)}
@@ -150,7 +150,7 @@ def _models_of(cells: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> li
 
 
 def _beside(plan: Mapping[str, Any], model: str) -> dict[str, Sequence[str]]:
-    """For each method and control with networks of its own, those that stand beside `model`."""
+    """The networks that stand beside `model`, for each method and baseline with networks of its own."""
     known = {name: of_models.get(model, ()) for name, of_models in plan.get("networks", {}).items()}
     return {name: [found] if isinstance(found, str) else found for name, found in known.items()}
 

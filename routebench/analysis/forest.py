@@ -22,7 +22,7 @@ class Line:
         name: beside the axis.
         found: with its p after correction; significant ones are filled.
         wider: the same with a wider interval, drawn as a thin line; unknown for none.
-        colour: of its marks.
+        colour: the colour of its marks.
         marker: as matplotlib names it.
     """
 

@@ -1,4 +1,4 @@
-"""What a claim of a paper is, and how runs judge it.
+"""Claims of papers, and their verdicts by runs.
 
 A claim has a statistic for each seed. The 95 % interval of its mean over seeds gives the verdict. If a paper defines no
 statistic, the claim says which one is used here. A claim has no verdict in these cases:
@@ -36,7 +36,7 @@ HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds here", "does not hold here", "undecide
 UNTESTED = "not tested"
 NOTHING_FELL: tuple[Sides, Sides] = ((Collapses(), Collapses()),) * 2
 POINTS = range_of_difference((0.0, 100.0), (0.0, 100.0))
-"""Of differences of accuracies."""
+"""The range of differences of accuracies."""
 RISING = 5.0
 """Points of training accuracy in the last epoch, above which a network was trained too briefly to test a claim."""
 Condition = tuple[str, int | None]  # label and iterations
@@ -73,7 +73,7 @@ class PaperClaim:
         claim: in our words.
         source: paper and section. Suites that repeat the paper begin their `paper` alike.
         tested: the statistic, its unit, and the condition that the claim sets.
-        protocol: of the parts that can test it.
+        protocol: the protocol of the parts that can test it.
         statistics: the claim holds if all are above zero; None if no test is written. Of the runs, and with
             `across` of all parts of the folder beside them.
         suite: what `routebench suite` is called with for the runs that the test needs.
@@ -149,7 +149,7 @@ def every_claim() -> tuple[PaperClaim, ...]:
 
 
 def _named(told: object) -> str:
-    """What a file has for `CLAIMS`, in words."""
+    """The value that a file has for `CLAIMS`, in words."""
     if not isinstance(told, tuple):
         return "no CLAIMS" if told is None else f"a {type(told).__name__}"
     return f"a tuple with a {next(type(one).__name__ for one in told if not isinstance(one, PaperClaim))}"
@@ -203,12 +203,12 @@ def other_form(runs: Runs, named: Sequence[str], form: Mapping[str, Any]) -> str
 
 
 def _is_in(of: str, names: Iterable[str]) -> bool:
-    """Whether one of the names stands in the text as a whole: `em` does not in `em (margin loss)`, nor in `em T=2`."""
+    """Tells whether a name stands in the text as a whole: `em` does not in `em (margin loss)`, nor in `em T=2`."""
     return _place(of, names) >= 0
 
 
 def _place(of: str, names: Iterable[str]) -> int:
-    """Where the first of the names stands in the text as a whole; -1 if none does."""
+    """The first place where one of the names stands in the text as a whole; -1 if none does."""
     found = (re.search(rf"(?:^|, ){re.escape(name)}(?=$|, | and )", of) for name in names)
     return min((match.start() for match in found if match), default=-1)
 
@@ -253,7 +253,7 @@ def difference(ours: BySeed, theirs: BySeed) -> SeedValues:
 
 
 def rows_of(runs: Runs, condition: Condition, metric: str, *, as_trained: bool = False, **where: object) -> DataFrame:
-    """Like `Runs.values`, for one method on the network of the runs."""
+    """The same as `Runs.values`, for one method on the network of the runs."""
     rows = runs.values(metric, as_trained=as_trained, **where)
     wanted = {
         cell for cell, one in runs.methods.items() if (one.label, one.iterations, one.model) == (*condition, runs.model)

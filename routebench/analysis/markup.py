@@ -45,9 +45,9 @@ DRAWS = frozenset(
 """Elements that a figure may consist of."""
 PICTURE = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=\s]+")
 LINK = re.compile(r"https?://[^\s]+")
-"""Where an element `a` may lead, once a reader follows it."""
+"""Addresses that an element `a` may lead to, once a reader follows it."""
 FETCHES = re.compile(r"url\(\s*(?!#[^)]*\))|@|\\|expression|javascript:", re.IGNORECASE)
-"""What a style may not hold."""
+"""Content that a style may not hold."""
 
 
 def of_package(package: str, folder: str, names: Iterable[str]) -> Markup:
@@ -56,7 +56,7 @@ def of_package(package: str, folder: str, names: Iterable[str]) -> Markup:
     Args:
         package: such as `routebench.report`.
         folder: in it.
-        names: of the files.
+        names: the names of the files.
     """
     texts = [(files(package) / folder / name).read_text(encoding="utf-8") for name in names]
     return Markup("\n".join(texts))  # noqa: S704  # ours
@@ -67,7 +67,7 @@ def drawing(svg: str, attributes: Mapping[str, str]) -> Markup:
 
     Args:
         svg: one element `svg` and nothing around it.
-        attributes: of this element, to be added in front of its own.
+        attributes: the attributes of this element, to be added in front of its own.
 
     Raises:
         ValueError: it is no well-formed SVG, or holds more than a drawing: a script, something to fetch, a comment.

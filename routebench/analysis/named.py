@@ -43,7 +43,7 @@ class NamedPair:
 
     @property
     def seeds(self) -> int:
-        """That both have."""
+        """The number of seeds that both have."""
         return len({*self.ours.accuracies} & {*self.theirs.accuracies})
 
     @property
@@ -73,7 +73,7 @@ def named_pairs(runs: Runs) -> list[NamedPair]:
 
 
 def named_table(runs: Runs) -> DataFrame:
-    """One row per named comparison; Holm's correction is over them alone. Empty where the suite names none.
+    """One row per pre-specified comparison; Holm's correction is over them alone. Empty where the suite names none.
 
     Columns: `method, against`; `seeds` that both have; `difference`, in points; `p_beyond`, of a difference of the
     margin or more, corrected; `verdict`. And the same over seeds and test images, as if the test set were drawn anew
@@ -113,7 +113,7 @@ def _verdicts(differences: Sequence[Estimate], beyond: Iterable[float]) -> list[
 
 
 def on_these_images_alone(row: Mapping[Any, Any]) -> bool:
-    """Whether a row of `named_table` has a verdict that it would not have if test images were drawn anew too."""
+    """Tells whether a row of `named_table` has a verdict that it would not have if test images were drawn anew too."""
     verdict, both = row["verdict"], row["both_verdict"]
     if not row["both"].has_limits or verdict in (Verdict.OPEN, Verdict.UNTESTABLE):
         return False
@@ -122,7 +122,7 @@ def on_these_images_alone(row: Mapping[Any, Any]) -> bool:
 
 @dataclass(frozen=True)
 class ChosenT:
-    """How a method's T was chosen.
+    """The choice of a method's T.
 
     Args:
         method: with the T of the highest tuning score.
@@ -153,7 +153,7 @@ def chosen_t(runs: Runs) -> list[ChosenT]:
 
 
 def fold_images(runs: Runs) -> int | None:
-    """On how many images trials were scored: the fewest of which all scores are whole numbers; None if they are few."""
+    """The number of images that trials were scored on: the fewest that make all scores whole; None for few scores."""
     scores = {float(score) for cell in runs.methods if (score := runs.tuning(cell).get("score")) is not None}
     if len(scores) < FEWEST_SCORES:
         return None
@@ -190,7 +190,7 @@ def gains_with_other_images(runs: Runs) -> dict[Method, Estimate]:
 
 
 def is_over_first(ours: Method, theirs: Method) -> bool:
-    """Whether `theirs` is one iteration of `ours`, or the method that this is to the last bit."""
+    """Tells whether `theirs` is one iteration of `ours`, or the method that this is to the last bit."""
     if (ours.iterations or 0) < 2 or ours.model != theirs.model:
         return False
     own = theirs.iterations == 1 and theirs.label == ours.label

@@ -37,11 +37,11 @@ NAMES: Mapping[str, str] = MappingProxyType({
     INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper",
     **dict(zip(HUES, HUE_NAMES, strict=True)),
 })  # fmt: skip
-"""Of the variables of a page."""
+"""Names of the variables of a page, by colour."""
 
 COLOURS = {name: colour for colour, name in NAMES.items()}
 SHARED = (COLOURS["sand"], MUTED)
-"""Colours of controls, which those of a kind share, so that hues are left for rules."""
+"""Colours of baselines, which those of a kind share, so that hues are left for rules."""
 
 
 def colours_of(labels: Iterable[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Pictures that cells keep as arrays: which cell is shown, ink on paper, many pictures as one."""
+"""Pictures that runs keep as arrays: which run is shown, ink on paper, many pictures as one."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -23,11 +23,11 @@ SHEET_WIDTH = 4.6
 
 
 def first_arrays(runs: Runs, name: str) -> dict[Method, Arrays]:
-    """The arrays of each method's finished cell with its first seed; methods come before controls.
+    """The arrays of each method's finished run with its first seed; methods come before baselines.
 
     Args:
-        runs: of a suite.
-        name: of an array; methods whose cell has none are left out. To the rest `seed` is added.
+        runs: the runs of a suite.
+        name: the name of an array; methods whose run has none are left out. To the rest `seed` is added.
     """
     found: dict[Method, Arrays] = {}
     done = runs.planned[runs.planned["status"] == "ok"].sort_values(["seed"], kind="stable")

@@ -62,7 +62,7 @@ class Answer:
         model: network.
         values: by seed.
         same: whether network, suite and preset are the paper's conditions too.
-        cells: where they stand.
+        cells: the keys of their runs.
         whole: all of it, where the number is a share.
     """
 
@@ -75,11 +75,11 @@ class Answer:
 
     @property
     def mean(self) -> Estimate:
-        """Over seeds."""
+        """The mean over seeds."""
         return mean_of((self.values[seed] for seed in sorted(self.values)), self.whole)
 
     def expected(self, row: Row) -> Estimate:
-        """Where the paper's own number lies in 95 of 100 cases, if its runs were like ours; `mean` is ours."""
+        """The range of the paper's own number in 95 of 100 cases, if its runs were like ours; `mean` is ours."""
         values, asked = [self.values[seed] for seed in sorted(self.values)], published.Statistic.read(row["statistic"])
         if asked.best:
             lowest = row["metric"] == ERROR
@@ -108,7 +108,7 @@ def counted(verdicts: Iterable[str]) -> str:
 
 
 def are_at_own_size(parts: Sequence[Runs]) -> bool:
-    """Whether all networks are those of the papers: of parts whose suite, preset and data a published number names."""
+    """Tells whether all networks are the papers': of parts whose suite, preset and data a published number names."""
     numbers = published.load_published().to_dict("records")
     named = {
         part.name
@@ -180,7 +180,7 @@ def _in_part(row: Row, runs: Runs, data: str) -> Iterator[Answer]:
 
 
 def _measured(row: Row, runs: Runs, cells: Iterable[str]) -> DataFrame:
-    """What these cells have of the first metric that they have any of, with `steps`, the T trained with."""
+    """The values in these runs of the first metric that they have, with `steps`, the T trained with."""
     every = (_values(runs, metric) for metric in str(row["measured"]).split("|"))
     own = (rows[rows["cell"].isin([*cells])] for rows in every)
     found = next((rows for rows in own if not rows.empty), DataFrame(columns=["method"]))
@@ -188,7 +188,7 @@ def _measured(row: Row, runs: Runs, cells: Iterable[str]) -> DataFrame:
 
 
 def _values(runs: Runs, metric: str) -> DataFrame:
-    """As `Runs.values`; with `MATCHED` at the end, at the epoch as good as the CNN on familiar viewpoints."""
+    """The same as `Runs.values`; with `MATCHED` at the end, at the epoch as good as the CNN on familiar viewpoints."""
     if not metric.endswith(MATCHED):
         return runs.values(metric, as_trained=True)
     kind = metric.removesuffix(MATCHED).removesuffix("_accuracy")
@@ -298,7 +298,7 @@ def _reproduced(row: Row, answer: Answer) -> tuple[str, str]:
 
 
 def _is_precise(answer: Answer, found: Estimate, published_value: float) -> bool:
-    """Whether the interval is narrow enough that agreement says something."""
+    """Tells whether the interval is narrow enough that agreement says something."""
     allowed = PRECISE_OF_VALUE * abs(published_value) if answer.whole is None else PRECISE * answer.whole
     return found.half_width <= allowed
 
@@ -318,7 +318,7 @@ def _why_not_run(row: Row, parts: Sequence[Runs]) -> str:
 
 
 def _registered(row: Row, listed: Catalogue) -> float:
-    """Of the network of that name, for images and classes of that data set; NaN where nothing of the kind is known."""
+    """Parameters of the network of that name, for images and classes of that data set; NaN where none are known."""
     if not (row["model"] and row["params"]):
         return math.nan
     models, sets = ({entry["name"]: entry for entry in listed[kind]} for kind in ("models", "data"))
@@ -329,7 +329,7 @@ def _registered(row: Row, listed: Catalogue) -> float:
 
 
 def _parameters(answer: Answer) -> float:
-    """As counted in the networks themselves; NaN where the suite does not say."""
+    """Parameters as counted in the networks themselves; NaN where the suite does not say."""
     rows = answer.runs.values("parameters")
     counts = rows.loc[rows["cell"].isin(answer.cells), "value"].unique()
     return float(counts[0]) if len(counts) == 1 else math.nan

@@ -27,12 +27,12 @@ from routebench.analysis import (
 
 REFERENCE = "cnn"
 NAME = "the CNN"
-"""The control that networks are matched to."""
+"""The baseline that networks are matched to."""
 TOLERANCE = 1.0
 """Two networks count as equally good up to this difference, in points of accuracy."""
 HELD_OUT, FAMILIAR, LAST = "held_out", "familiar", "last"
 MATCHINGS = (HELD_OUT, FAMILIAR)
-"""Matched on held-out images, or on the familiar part of the test images, as in the paper."""
+"""Matchings on held-out images, or on the familiar part of the test images, as in the paper."""
 
 BELOW, ABOVE, BETWEEN = "never as good", "better from the start", "passing between two epochs"
 
@@ -41,7 +41,7 @@ CURVES = {"held_out": "held_out_accuracy", "familiar": "familiar_accuracy", "nov
 
 @dataclass(frozen=True)
 class Kinds:
-    """What the two parts of the test images are called.
+    """Names of the two parts of the test images.
 
     Args:
         novel, familiar: images of each part.
@@ -154,7 +154,7 @@ def summary(runs: Runs) -> DataFrame:
 
 
 def _curves(runs: Runs) -> dict[Method, dict[int, DataFrame]]:
-    """By method and seed: accuracies in %, one row per epoch, columns as `CURVES`."""
+    """Accuracies in % by method and seed: one row per epoch, columns as `CURVES`."""
     wanted = runs.results[runs.results["metric"].isin(CURVES.values()) & runs.results["value"].notna()]
     found: dict[Method, dict[int, DataFrame]] = {}
     for cell, rows in wanted.groupby("cell"):
@@ -166,7 +166,7 @@ def _curves(runs: Runs) -> dict[Method, dict[int, DataFrame]]:
 
 
 def _rows(own: DataFrame, theirs: DataFrame | None, *, is_reference: bool) -> list[dict[str, Any]]:
-    """For each way of matching: where the network is taken, where the reference, and the errors of both there."""
+    """The epochs where network and reference are taken, and the errors of both there, for each way of matching."""
     last = None if theirs is None else len(theirs)
     met = {LAST: (Match(len(own), math.nan), last)}
     for matching in MATCHINGS:
@@ -186,7 +186,7 @@ def _rows(own: DataFrame, theirs: DataFrame | None, *, is_reference: bool) -> li
 
 
 def _meet(own: list[float], theirs: list[float]) -> tuple[Match, int]:
-    """Where the better of two networks is as good as the other at its end, and the epoch of theirs there."""
+    """The match where the better of two networks is as good as the other at its end, and the epoch of theirs there."""
     found = match(own, theirs[-1])
     if found.reason == BELOW:
         other = match(theirs, own[-1])
@@ -203,7 +203,7 @@ def _errors(curve: DataFrame | None, epoch: int | None) -> dict[str, float]:
 
 
 def _means(rows: DataFrame, matching: str) -> dict[str, object]:
-    """Over the seeds that were matched."""
+    """Means over the seeds that were matched."""
     done = rows[rows["novel"].notna()]
     found: dict[str, object] = {key: mean_of(done[key], whole=100) for key in ("novel", "familiar")}
     if matching == LAST:
@@ -226,7 +226,7 @@ def _reduction(done: DataFrame) -> Estimate:
 
 
 def _apart(gaps: "Series[float]") -> str:
-    """How far the nearest epochs were away, ` (1.2 to 4.0 points)`."""
+    """The distance of the nearest epochs, ` (1.2 to 4.0 points)`."""
     sizes = [f"{size:.1f}" for size in (gaps.abs().min(), gaps.abs().max())]
     if gaps.isna().any():
         return ""

@@ -23,7 +23,7 @@ def fixed(value: float, digits: int) -> str:
 
 
 def decimals(half_width: float, most: int) -> int:
-    """How many decimals of a mean tell something: two digits of half its interval, and not more than `most`."""
+    """The number of decimals of a mean that tell something: two digits of half its interval, at most `most`."""
     if not half_width > 0:
         return most
     return max(0, min(most, 1 - math.floor(math.log10(half_width))))
@@ -51,11 +51,11 @@ def signed(value: float, digits: int = 2) -> str:
 
 
 def rounded(value: float, half_width: float, *, sign: bool = False) -> str:
-    """As many decimals as its interval bears: half of it has one or two significant digits.
+    """The value with as many decimals as its interval bears: half of it has one or two significant digits.
 
     Args:
         value: to be written.
-        half_width: of its interval; NaN or 0 without one. Then the value has one decimal; one below 0.1 keeps its
+        half_width: that of its interval; NaN or 0 without one. Then the value has one decimal; one below 0.1 keeps its
             first digit, up to three decimals.
         sign: whether a plus is written.
     """
@@ -125,12 +125,12 @@ def in_lines(name: str, width: int = 30) -> str:
 
 
 def marked(row: Mapping[Any, Any], key: str = "name") -> str:
-    """A row's name, with `(control)` behind that of a control."""
+    """A row's name, with `(baseline)` behind that of a baseline."""
     return f"{row[key]} (baseline)" if row["role"] == CONTROL else str(row[key])
 
 
 def interval_in_words(kind: str) -> str:
-    """What the ± or the brackets beside a mean stand for."""
+    """The meaning of the ± or the brackets beside a mean."""
     words = {
         OVER_SEEDS: "95 % t interval over seeds",
         OVER_SEEDS_LOGIT: "95 % t interval over seeds, on the logit scale where it would reach beyond 0 or 100 %",

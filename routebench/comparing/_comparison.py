@@ -43,11 +43,11 @@ UNDEFINED = {"precision": "recall"}
 
 @dataclass(frozen=True)
 class LostMetric:
-    """A metric of a cell that HEAD ran to its end without a number for it.
+    """A metric of a run that HEAD brought to its end without a number for it.
 
     Args:
-        pair: the cell.
-        metric: of which values are lost.
+        pair: the run.
+        metric: the metric whose values are lost.
         found: what HEAD has instead, in words.
     """
 
@@ -69,9 +69,9 @@ class Sensitivity:
         rows: how many were judged.
         could_see: by level, the median of the smallest changes that would have been found 8 times in 10; none of a
             level where nothing is known.
-        kinds: of evidence, keys of `QUESTIONS`.
+        kinds: the kinds of evidence, keys of `QUESTIONS`.
         identical: whether BASE and HEAD have the same values throughout.
-        unseen: of each method whose change could have gone unseen though it has to be seen, the row; the worst first.
+        unseen: the row of each method whose change could have gone unseen though it has to be seen; the worst first.
     """
 
     group: Group
@@ -83,7 +83,7 @@ class Sensitivity:
 
     @property
     def undecided(self) -> bool:
-        """Whether that leaves the gate undecided: of times, and of whatever the user says must be seen."""
+        """Tells whether that leaves the gate undecided: for times, and for whatever the user says must be seen."""
         return any(row.stated or row.evidence.kind == "rounds" for row in self.unseen)
 
 
@@ -93,10 +93,10 @@ class FolderComparison:
 
     Args:
         base, head: the folders.
-        pairs: their cells.
+        pairs: their runs.
         lost: what has a number in BASE only.
         changes: all rows.
-        unjudged: metrics with a direction, without any verdict, though cells of theirs could be compared.
+        unjudged: metrics with a direction, without any verdict, though runs of theirs could be compared.
         alpha: chance of any false verdict.
         notes: sentences on what was left out, and why.
     """
@@ -132,13 +132,13 @@ class FolderComparison:
 
     @property
     def damaged(self) -> list[str]:
-        """What is damaged on either side, so that nobody knows what it would have changed, one line each."""
+        """The damage on either side, of which nobody knows what it would have changed, one line each."""
         sides = (("BASE", self.base), ("HEAD", self.head))
         return [f"{name}: {warning}" for name, side in sides for warning in side.warnings]
 
     @property
     def exit_code(self) -> int:
-        """The gate's: 1 worse or newly broken, 4 undecided or too noisy, 3 cells lack or are damaged, else 0."""
+        """The gate's: 1 worse or newly broken, 4 undecided or too noisy, 3 runs lack or are damaged, else 0."""
         if self.pairs.broken or self.lost or self.with_verdict(REGRESSION):
             return 1
         blind = any(one.undecided for one in self.blind)
@@ -172,7 +172,7 @@ def _unjudged(changes: Iterable[Change], asked: Container[str]) -> Iterator[Grou
     """Metrics without a verdict that should have one.
 
     Seconds that nothing repeats should only if they are `asked` for, by a tolerance or a size that must be seen. Where
-    all cells are not compared the cells tell it.
+    no run is compared the runs tell it.
     """
     groups: dict[Group, list[Change]] = {}
     for change in changes:
@@ -236,9 +236,9 @@ def refuse_unknown(tolerances: Iterable[str], metrics: Iterable[str]) -> None:
 
 
 def lost_metrics(pairs: Iterable[CellPair], metrics: Collection[str] = ()) -> tuple[LostMetric, ...]:
-    """Lists the metrics that BASE has and HEAD lacks, by cell. Only finite metrics with a direction count.
+    """Lists the metrics that BASE has and HEAD lacks, by run. Only finite metrics with a direction count.
 
-    Cells that are not compared, and what belongs to the machine where the machines differ, are no loss. A metric
+    Runs that are not compared, and what belongs to the machine where the machines differ, are no loss. A metric
     without direction is shown and never judged, and the machine's own speeds are none of the code's.
 
     Args:
@@ -266,20 +266,20 @@ def _of(pair: CellPair) -> Iterator[LostMetric]:
 
 
 def _is_undefined(spot: Spot, theirs: Mapping[Spot, list[Any]]) -> bool:
-    """Whether HEAD cannot have the metric there, by its own numbers."""
+    """Tells whether HEAD cannot have the metric there, by its own numbers."""
     decides = theirs.get((UNDEFINED.get(spot[0], ""), *spot[1:]), [])
     return bool(decides) and all(value == 0 for value in decides)
 
 
 def _counts(rows: Rows, pair: CellPair) -> bool:
-    """Whether it would have been judged."""
+    """Tells whether it would have been judged."""
     (name, unit, direction), *_ = ((row["metric"], row["unit"], row["higher_is_better"]) for row in rows)
     uncounted = name in SPEEDS or name.endswith("_iqr") or (pair.machines and is_of_machine(unit))
     return direction is not None and not uncounted
 
 
 def _instead(base: Rows, head: list[Any]) -> str:
-    """What HEAD has in place of a number; empty if HEAD has it, or BASE lacks it too."""
+    """The words for what HEAD has in place of a number; empty if HEAD has it, or BASE lacks it too."""
     ours = list(base)
     if not all(math.isfinite(row["value"]) for row in ours):
         return ""

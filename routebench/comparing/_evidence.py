@@ -47,7 +47,7 @@ def _unknown(alpha: float) -> float:  # noqa: ARG001  # the signature is the int
     return math.nan
 
 
-def _no_number(alpha: float, size: float) -> int:  # noqa: ARG001  # likewise
+def _no_number(alpha: float, size: float) -> int:  # noqa: ARG001  # the same
     return 0
 
 
@@ -79,12 +79,12 @@ class Evidence:
 
     @property
     def sure(self) -> bool:
-        """Whether no chance is in it, so that it needs no correction and takes part in none."""
+        """Tells whether no chance is in it, so that it needs no correction and takes part in none."""
         return self.kind in ("counted", "accepted")
 
 
 def _by_error(error: float, least: float = 0.0) -> Callable[[float], float]:
-    """What a test with normal quantiles finds: of a change with an error, made of steps of at least so much."""
+    """The least change that a test with normal quantiles finds: with an error, made of steps of at least so much."""
 
     def detectable(alpha: float) -> float:
         z = -float(special.ndtri(alpha / 2)) + float(special.ndtri(POWER))
@@ -163,7 +163,7 @@ def changes_by_round(series: PairedSeries) -> FloatArray:
 
 
 def _over_seeds(series: Sequence[PairedSeries], seeds: Sequence[int], noise: Noise) -> Evidence:
-    """By t. Changes that are the same but for rounding have no spread; it is then that of like rows, if these vary."""
+    """Evidence by t. Changes equal but for rounding have no spread; it is then that of like rows, if these vary."""
     changes = {seed: float(np.mean([one.change(seed) for one in series])) for seed in seeds}
     size = max(abs(value) for one in series for seed in seeds for value in one.base[seed])
     if np.ptp(list(changes.values())) <= ROUNDING * max(size, 1.0):
@@ -177,7 +177,7 @@ def _over_seeds(series: Sequence[PairedSeries], seeds: Sequence[int], noise: Noi
 
 
 def _by_spread(kind: str, change: float, spread: Spread, floor: float = 0.0) -> Evidence:
-    """By t, with a spread that is known otherwise."""
+    """Evidence by t, with a spread that is known otherwise."""
     error = math.sqrt(spread.variance / spread.count)
     if error == 0:
         return Evidence(kind, change, 1.0 if change == 0 else 0.0, floor, _by_error(0.0))
@@ -194,7 +194,7 @@ def _by_t(kind: str, changes: FloatArray) -> Evidence:
 
 
 def _needed(deviation: float, alpha: float, size: float) -> int:
-    """How many pairs a t-test of that level needs to find that size 8 times in 10; 0 where it is more than `MANY`."""
+    """The number of pairs that a t-test of that level needs to find that size 8 times in 10; 0 for more than `MANY`."""
     if statistics.smallest_detectable_difference(deviation, MANY, alpha) > size:
         return 0
     few, enough = 1, MANY

@@ -1,6 +1,6 @@
-"""BASE and HEAD: two results folders, and which of their cells belong together.
+"""BASE and HEAD: two results folders, and which of their runs belong together.
 
-Cells are matched by the names that a user knows them by, not by the hash of the code.
+Runs are matched by the names that a user knows them by, not by the hash of the code.
 """
 
 import json
@@ -23,7 +23,7 @@ MACHINE = ("device", "processor", "gpu", "threads")
 
 @dataclass(frozen=True)
 class Address:
-    """Identifies a cell in both folders. `options`, `model_params` are JSON, `params` what the user set."""
+    """Identifies a run in both folders. `options`, `model_params` are JSON, `params` what the user set."""
 
     suite: str
     preset: str
@@ -43,23 +43,23 @@ class Address:
         return self.model if self.model_params == "{}" else f"{self.model} {self.model_params}"
 
     def names(self, label: str) -> set[str]:
-        """What a user may call the method by: its name, its label, or the label with the network in brackets."""
+        """Names that a user may call the method by: its own, its label, or the label with the network in brackets."""
         return {self.method, label, f"{label} ({self.network})"}
 
     def without_options(self) -> tuple[object, ...]:
-        """The same for two cells that differ in the protocol's options only."""
+        """The same for two runs that differ in the protocol's options only."""
         return tuple(value for name, value in vars(self).items() if name != "options")
 
 
 @dataclass(frozen=True)
 class MeasuredCell:
-    """A planned cell and what became of it.
+    """A planned run and what became of it.
 
     Args:
-        key: of its record and arrays in the folder.
-        label: of the method, as shown.
+        key: the key of its record and arrays in the folder.
+        label: the label of the method, as shown.
         status: as in the record; `not run` without one.
-        reason: of a failure.
+        reason: the reason of a failure.
         identity, provenance, metrics: as in the record; the last two are empty without one.
     """
 
@@ -80,21 +80,21 @@ class MeasuredCell:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two folders: its planned cells by address, and its raw outputs."""
+    """One of the two folders: its planned runs by address, and its raw outputs."""
 
     path: Path
     cells: Mapping[Address, MeasuredCell]
     store: Store
     kept: dict[str, NDArray[np.bool_] | None] = field(default_factory=dict)
-    """Outcomes that were read, by cell: every metric of a cell asks for them."""
+    """Outcomes that were read, by run: every metric of a run asks for them."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is damaged in the folder, now or before, and has not been measured again."""
+        """The damage in the folder, now or before, that has not been measured again."""
         return tuple(self.store.warnings)
 
     def of_methods(self, names: Collection[str]) -> "Side":
-        """The cells of some methods, by any of their names; all of them for none."""
+        """The runs of some methods, by any of their names; all of them for none."""
         own = {at: cell for at, cell in self.cells.items() if not names or at.names(cell.label) & set(names)}
         return replace(self, cells=own)
 
@@ -106,18 +106,18 @@ class Side:
         return self.kept[cell.key]
 
     def facts(self, name: str) -> list[str]:
-        """The different values of a fact of provenance, such as `commit`, over all cells that have a record."""
+        """The different values of a fact of provenance, such as `commit`, over all runs that have a record."""
         values = (str(cell.provenance.get(name) or "") for cell in self.cells.values() if cell.provenance)
         return list(dict.fromkeys(value for value in values if value))
 
     @property
     def dirty(self) -> bool:
-        """Whether any cell was measured with changes that were not committed."""
+        """Tells whether any run was measured with changes that were not committed."""
         return any(cell.provenance.get("dirty") for cell in self.cells.values())
 
 
 def read_side(path: Path) -> Side:
-    """Reads a results folder. Of cells that cannot be told apart, the newest plan's counts.
+    """Reads a results folder. Of runs that cannot be told apart, the newest plan's counts.
 
     Raises:
         UserError: there is no such folder, or nothing was ever planned in it, as far as it can be read.
@@ -136,11 +136,11 @@ def read_side(path: Path) -> Side:
 
 @dataclass(frozen=True)
 class CellPair:
-    """One cell, measured by BASE and by HEAD.
+    """One run, measured by BASE and by HEAD.
 
     Args:
-        address: of BASE's cell.
-        base, head: the cells.
+        address: the address of BASE's run.
+        base, head: the runs.
         obstacle: why nothing in them may be compared; empty if it may.
         machines: how the machines differ, in words; empty if they do not.
     """
@@ -154,7 +154,7 @@ class CellPair:
 
 @dataclass(frozen=True)
 class Pairs:
-    """All cells of two folders, sorted out.
+    """All runs of two folders, sorted out.
 
     Args:
         measured: ok on both sides.
@@ -173,7 +173,7 @@ class Pairs:
 
     @property
     def expected(self) -> int:
-        """The number of cells that a complete comparison has."""
+        """The number of runs that a complete comparison has."""
         return len(self.measured) + len(self.broken) + len(self.missing)
 
     def of_methods(self, names: Collection[str]) -> "Pairs":
@@ -186,10 +186,10 @@ class Pairs:
 
 
 def pair_up(base: Side, head: Side) -> Pairs:
-    """Pairs the cells of two folders.
+    """Pairs the runs of two folders.
 
     Raises:
-        UserError: they have no cell in common.
+        UserError: they have no run in common.
     """
     pairs = list(_pairs(base, head))
     if not pairs:
@@ -258,7 +258,7 @@ def _address(preset: str, params: str, known: Identity) -> Address:
 
 
 def _pairs(base: Side, head: Side) -> Iterator[CellPair]:
-    """Pairs cells by their whole address. Cells left over are paired without their options, and not compared."""
+    """Pairs runs by their whole address. Runs left over are paired without their options, and not compared."""
     left = {where.without_options(): where for where in head.cells if where not in base.cells}
     for where, ours in base.cells.items():
         if where in head.cells:
@@ -271,7 +271,7 @@ def _pairs(base: Side, head: Side) -> Iterator[CellPair]:
 
 
 def _unplanned(base: Side, head: Side, pairs: list[CellPair]) -> Iterator[CellPair]:
-    """Cells that are ok in BASE and not planned in HEAD: a method that was removed must not count as unchanged."""
+    """Runs that are ok in BASE and not planned in HEAD: a method that was removed must not count as unchanged."""
     paired = {pair.base.key for pair in pairs}
     both = {(where.suite, where.preset) for where in head.cells}
     for where, ours in base.cells.items():
@@ -337,7 +337,7 @@ def _by_machine(pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:
 
 
 def _grouped(sentence: str, found: Iterator[tuple[str, CellPair]]) -> Iterator[str]:
-    """One sentence for each thing that differs, with the cells it holds for."""
+    """One sentence for each thing that differs, with the runs it holds for."""
     cells: dict[str, list[str]] = {}
     for words, pair in found:
         if words:

@@ -49,7 +49,7 @@ def as_text(comparison: FolderComparison) -> str:
 
 
 def as_markdown(comparison: FolderComparison, longest: int = LONGEST_COMMENT) -> str:
-    """For a comment: the verdict first, what changed in a table, the rest folded; at most `longest` characters."""
+    """Text of a comment: the verdict first, what changed in a table, the rest folded; at most `longest` characters."""
     marked = "❌" if comparison.exit_code else "✅"
     parts = [f"**{marked} {_safe(words.verdict(comparison))}**", *map(_safe, _blindness(comparison))]
     if rows := comparison.with_verdict(REGRESSION, UNDECIDED, IMPROVEMENT):

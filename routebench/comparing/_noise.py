@@ -45,10 +45,10 @@ RESOLVED = 1 / 6
 
 @dataclass(frozen=True)
 class Spread:
-    """How far the mean change of a row varies from seed to seed.
+    """The spread of the mean change of a row from seed to seed.
 
     Args:
-        variance: of the change with one seed.
+        variance: the variance of the change with one seed.
         degrees: degrees of freedom; 0 where nothing tells.
         count: independent changes that the mean is over.
     """
@@ -96,7 +96,7 @@ class Noise:
         return min(self._limit(series, share * level, paired=paired) for paired, share in shares.items())
 
     def is_guess(self, series: Sequence[PairedSeries]) -> bool:
-        """Whether seeds are too few for a spread: one, or two with fewer than `FEWEST` degrees of freedom in all."""
+        """Tells whether seeds are too few for a spread: one, or two with fewer than `FEWEST` degrees of freedom."""
         seeds = min(len(one.seeds) for one in series)
         return seeds < 2 or (seeds == 2 and not self._known(series[0].group))
 
@@ -132,7 +132,7 @@ class Noise:
         return None
 
     def _limit(self, series: Sequence[PairedSeries], level: float, *, paired: bool) -> float:
-        """By the moderated spread of the row, and by its own at `OWN`."""
+        """The larger limit: by the moderated spread of the row, or by its own at `OWN`."""
         # Few seeds can agree by chance: means of several settings vary at least as single ones that are independent.
         kinds = (spread_over_seeds,) if len(series) == 1 else (spread_over_seeds, _spread_of_singles)
         found = (self._spreads(series, spread, paired=paired)[self._place(series)] for spread in kinds)
@@ -150,14 +150,14 @@ class Noise:
         return self._once((spread, paired, *_level(series)), find)
 
     def _once(self, key: Any, find: Callable[[], T]) -> T:
-        """What was found for a key before; it is the same for all rows like one."""
+        """The result for a key, found once; it is the same for all rows like one."""
         if key not in self._found:
             self._found[key] = find()
         found: T = self._found[key]
         return found
 
     def _known(self, group: Group) -> bool:
-        """Whether seeds tell a spread: those of both sides, or of BASE alone where HEAD has one."""
+        """Tells whether seeds tell a spread: those of both sides, or of BASE alone where HEAD has one."""
         return sum(spread_over_seeds([one], paired=False).degrees for one in self._of(group)) >= FEWEST
 
     def _of(self, group: Group) -> list[PairedSeries]:
@@ -174,7 +174,7 @@ class Noise:
         return next(place for place, row in enumerate(self._like(series)) if any(one is series[0] for one in row))
 
     def _judged(self, series: Sequence[PairedSeries]) -> int:
-        """How many rows of this level, of all metrics, images judge and could find changed."""
+        """The number of rows of this level, of all metrics, that images judge and could find changed."""
 
         def find() -> list[PairedSeries]:
             return [one for one in self.series if one.right and not one.obstacle and _moved([one])]
@@ -194,11 +194,11 @@ def _level(series: Sequence[PairedSeries]) -> tuple[object, ...]:
 
 
 def spread_over_seeds(row: Sequence[PairedSeries], *, paired: bool) -> Spread:
-    """How far the mean over a row varies over the seeds that all its series share.
+    """The spread of a row's mean over the seeds that all its series share.
 
     Args:
         row: its series.
-        paired: whether of changes seed by seed; else of each side over its seeds, whose spreads are taken as equal.
+        paired: changes seed by seed spread; else each side over its seeds, and the two spreads are taken as equal.
     """
     sides = [_by_seed(row, side) for side in (("change",) if paired else ("base", "head"))]
     count = len(set.intersection(*(set(one.seeds) for one in row)))
@@ -257,7 +257,7 @@ def _step(series: PairedSeries) -> float:
 
 
 def _is_identical(series: PairedSeries) -> bool:
-    """Whether all predictions are the same on both sides: then nothing tells what training again would change."""
+    """Tells whether all predictions are the same on both sides: then nothing tells what training again would change."""
     if series.right:
         return all(np.array_equal(*both) for both in series.right.values())
     return not _moved([series])
@@ -268,7 +268,7 @@ def _moved(series: Iterable[PairedSeries]) -> bool:
 
 
 def _among(row: Sequence[PairedSeries]) -> Spread:
-    """How far changes differ among the settings of a method."""
+    """The spread of changes among the settings of a method."""
     changes = _changes(row)
     return Spread(float(changes.var(ddof=1)) if changes.size > 1 else 0.0, changes.size - 1, changes.size)
 

@@ -21,7 +21,7 @@ ABSOLUTE = ("%", "points", "nat", "count", "")
 """Units compared by difference: values may be zero, and some negative. All others are compared by ratio."""
 NO_RATIO = "a value is not positive, so that there is no ratio"
 SPEEDS = ("peak_flops", "bandwidth")
-"""Metrics of the machine itself, measured beside each cell: never judged."""
+"""Metrics of the machine itself, measured beside each run: never judged."""
 ROUNDING = 1e-12
 """Relative rounding error of a difference."""
 
@@ -47,7 +47,7 @@ class Group:
 
     @property
     def relative(self) -> bool:
-        """Whether differences are ratios."""
+        """Tells whether differences are ratios."""
         return self.unit not in ABSOLUTE
 
 
@@ -56,7 +56,7 @@ class PairedSeries:
     """One metric of one method with one number of iterations, at one point of a protocol's own coordinates.
 
     Args:
-        group: that it is judged in.
+        group: the group that it is judged in.
         method: label, with the model where a method has several.
         iterations: T, None where a method has none.
         where: the other coordinates in words, such as `batch 32, part network`.
@@ -91,7 +91,7 @@ class PairedSeries:
 
     @property
     def repeats(self) -> int:
-        """How many measurements of one thing each cell has at least; 1 if it has no repeats."""
+        """The number of measurements of one thing that each run has at least; 1 if it has no repeats."""
         return min(values.size for values in (*self.base.values(), *self.head.values()))
 
     def change(self, seed: int) -> float:
@@ -109,13 +109,13 @@ class PairedSeries:
 
     @property
     def steady(self) -> bool:
-        """Whether neither seeds nor repeats change the value, on either side: then any other value is a change."""
+        """Tells whether neither seeds nor repeats change the value on either side: then any other value is a change."""
         sides = [np.concatenate(list(values.values())) for values in (self.base, self.head)]
         return len(self.base) > 1 and all(np.ptp(side) <= ROUNDING * np.abs(side).max() for side in sides)
 
 
 def once_timed(series: Sequence[PairedSeries]) -> bool:
-    """Whether these are times that nothing measured twice, so that they are judged only against a tolerance."""
+    """Tells whether these are times that nothing measured twice, so that they are judged only against a tolerance."""
     return series[0].group.unit in TIMES and all(one.repeats == 1 for one in series)
 
 
@@ -146,7 +146,7 @@ Spot = tuple[str, str, int | None, tuple[tuple[str, Any], ...]]
 
 
 def values_of(cell: MeasuredCell) -> dict[Spot, list[Mapping[str, Any]]]:
-    """The metrics of a cell by what they measure; several of one are repeats."""
+    """The metrics of a run by what they measure; several of one are repeats."""
     by_spot: dict[Spot, list[Mapping[str, Any]]] = {}
     for metric in cell.metrics:
         if metric.get("epoch") is None and metric["metric"] != "absent" and metric["value"] is not None:
@@ -155,7 +155,7 @@ def values_of(cell: MeasuredCell) -> dict[Spot, list[Mapping[str, Any]]]:
 
 
 def spot_of(metric: Mapping[str, Any]) -> Spot:
-    """What one value of a cell measures."""
+    """The quantity that one value of a run measures."""
     coordinates = tuple(sorted((key, value) for key, value in metric.get("where", {}).items() if key not in REPEATS))
     return metric["metric"], metric["split"], metric.get("test_iterations"), coordinates
 
@@ -190,7 +190,7 @@ def _add(
 
 
 def _key(address: Address, spot: Spot) -> tuple[object, ...]:
-    """What is one setting, over its seeds."""
+    """The key of one setting, over its seeds."""
     return (*(value for name, value in vars(address).items() if name != "seed"), spot)
 
 
@@ -251,7 +251,7 @@ def _right(series: PairedSeries, seed: int, base: Side, head: Side) -> NDArray[n
 
 
 def _tell_networks_apart(series: Iterable[PairedSeries]) -> None:
-    """Where one label stands for several networks of a group, the network goes into the name."""
+    """Puts the network into the name where one label stands for several networks of a group."""
     series = list(series)
     networks: dict[tuple[Group, str], set[str]] = {}
     names = [(one.group, one.method) for one in series]

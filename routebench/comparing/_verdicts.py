@@ -28,7 +28,7 @@ class Change:
     Args:
         group: the metric.
         level: `SETTING` (one series), `METHOD` (all of a method) or `ALL` (methods).
-        name: of the method and setting.
+        name: the name of the method and setting.
         series: those that it is computed from.
         base, head: means over series, seeds and repeats, in the metric's unit.
         evidence: as a difference, or as the logarithm of a ratio.
@@ -67,12 +67,12 @@ class Change:
 
     @property
     def judged(self) -> bool:
-        """Whether a verdict could be reached."""
+        """Tells whether a verdict could be reached."""
         return self.verdict not in (UNDECIDED, UNJUDGED, UNCOMPARED)
 
     @property
     def blind(self) -> bool:
-        """Whether the gate could have missed a change that it has to detect."""
+        """Tells whether the gate could have missed a change that it has to detect."""
         return self.must_see < math.inf and not self.could_see <= self.must_see + 1e-9
 
     @property
@@ -117,7 +117,7 @@ def least_to_see(group: Group, base: float, wish: Tolerance | None) -> float:
     Args:
         group: the metric.
         base: mean of BASE.
-        wish: of the user.
+        wish: the user's.
 
     Returns:
         a difference, or the logarithm of a ratio; infinite for a metric without a unit.
@@ -157,7 +157,7 @@ def read_tolerances(texts: Iterable[str], option: str = "--tolerance") -> dict[s
 
 LARGEST_RATIO = math.log(1e6)
 TINY = 1e-9
-"""Where seeds are too few to tell the noise, a loss of more than a point with p below this is undecided.
+"""The p below which a loss of more than a point is undecided, where seeds are too few to tell the noise.
 
 In 40 simulated runs of unchanged methods, with a spread of 0.8 points over seeds and 1,000 images, the smallest p was
 6e-8.
@@ -322,6 +322,6 @@ def _left_open(change: Change, judged: Sequence[Change]) -> Change:
 
 
 def _holds(change: Change, evidence: Evidence, alpha: float) -> bool:
-    """Whether some of a row's series show the same change."""
+    """Tells whether some of a row's series show the same change."""
     same = (evidence.change > 0) == (change.evidence.change > 0)
     return same and evidence.p_value < alpha and abs(evidence.change) > max(evidence.floor, change.accepted)

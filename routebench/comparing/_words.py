@@ -92,7 +92,7 @@ def detectable(seen: Sensitivity) -> dict[str, str]:
 
 
 def tests(seen: Sensitivity) -> str:
-    """How it was tested."""
+    """The tests that were made."""
     return "; ".join(TESTS[kind] for kind in seen.kinds)
 
 
@@ -116,7 +116,7 @@ def blindness(seen: Sensitivity) -> str:
 
 
 def wanting(seen: Sensitivity) -> str:
-    """What it would take: `30 % needs about 12 rounds, and there are 6`."""
+    """The seeds or rounds that it would take: `30 % needs about 12 rounds, and there are 6`."""
     size, worst = extent(seen.unseen[0].must_see, seen.group), seen.unseen[0]
     unit = "round" if worst.evidence.kind == "rounds" else "seed"
     needed = worst.needed
@@ -149,7 +149,7 @@ def _worse(comparison: FolderComparison) -> str:
 
 
 def _gaps(comparison: FolderComparison) -> Iterator[str]:
-    """What was not compared, and why."""
+    """Sentences on what was not compared, and why."""
     pairs = comparison.pairs
     if pairs.uncompared:
         why = "; ".join(dict.fromkeys(pair.obstacle for pair in pairs.uncompared))

@@ -1,4 +1,4 @@
-"""Whether a routing method keeps the contract and its claims: `check`, which `routebench check` prints.
+"""Tells whether a routing method keeps the contract and its claims: `check`, which `routebench check` prints.
 
 >>> from routebench.conformance import check
 >>> str(check("none"))  # doctest: +SKIP

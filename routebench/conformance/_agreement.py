@@ -1,4 +1,4 @@
-"""Whether a method computes the same with every back end and on every device, forward and backward."""
+"""Tells whether a method computes the same with every back end and on every device, forward and backward."""
 
 import warnings
 from dataclasses import replace
@@ -19,7 +19,7 @@ USUAL = (CAPSNET, MATRIX_WINDOWS)
 
 
 def back_ends(inputs: CheckInputs) -> Finding:
-    """What `auto` uses here, and plain torch, in single precision."""
+    """The back end that `auto` uses here, and plain torch, in single precision."""
     name = "back ends agree"
     shapes = USUAL if inputs.repeats else ()
     cases = [Case(inputs.subject, draw(shape, inputs.seed, dtype=torch.float32)) for shape in shapes]
@@ -44,7 +44,7 @@ def devices(inputs: CheckInputs, device: torch.device | None) -> Finding:
     """A GPU and the processor, in both precisions.
 
     Args:
-        inputs: of the check.
+        inputs: the inputs of the check.
         device: the GPU; None where there is none, or none was asked for.
     """
     name = "CPU and GPU agree"

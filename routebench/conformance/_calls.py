@@ -23,14 +23,14 @@ from routebench.routing import Routed, RoutingError, RoutingMethod
 
 OUTPUTS = ("poses", "activations", "logits")
 LEAVES = ("poses", "activations", "weight")
-"""Of a problem: what gradients are taken for."""
+"""Tensors of a problem that gradients are taken for."""
 FLOOR = {torch.float64: 1e-6, torch.float32: 1e-4}
 """Always allowed: well above rounding and the constants that code adds to denominators (1e-8), well below a fault."""
 MARGIN = 30
 TOO_STEEP = 0.03
 DTYPES = (torch.float64, torch.float32)
 SCALES = (1.0, 0.01, 100.0)
-"""Of poses, for what is compared. Weights are standard normal, so that these are about the lengths of votes, too."""
+"""Scales of poses, for what is compared. Weights are standard normal, so these are about the lengths of votes, too."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Trial:
 
     Args:
         outputs: poses and, where there are any, activations and logits of the parents.
-        gradients: of a fixed random weighting of outputs, by name of the leaf; None where nothing depends on it.
-        coupling: of every pass, (lane, child, parent), if it was watched.
+        gradients: those of a fixed random weighting of outputs, by name of the leaf; None where nothing depends on it.
+        coupling: that of every pass, (lane, child, parent), if it was watched.
         error: what the method raised, in one line; empty if it raised nothing.
     """
 
@@ -57,7 +57,7 @@ class Trial:
 
     @property
     def finite(self) -> bool:
-        """Whether the outputs are there and finite."""
+        """Tells whether the outputs are there and finite."""
         return not self.error and all(bool(torch.isfinite(value).all()) for value in self.outputs.values())
 
     def own(self, lanes: slice) -> "Trial":
@@ -82,7 +82,7 @@ def call(
         gradients: take them, for children's poses and activations and for weights.
         of: the outputs that gradients are taken of.
         watch: keep the coupling of every pass.
-        seed: of torch's generator, during the call.
+        seed: the seed of torch's generator, during the call.
     """
     leaves = tuple(getattr(problem, name).detach().clone().requires_grad_(gradients) for name in LEAVES)
     poses, activations, weight = leaves
@@ -117,7 +117,7 @@ class Case:
     Args:
         subject: the method.
         problem: the input.
-        changes: of hyperparameters, such as the number of iterations.
+        changes: changes of hyperparameters, such as the number of iterations.
         training: call it in training mode.
         apart: its parameters differ by element, as after training; else all were moved by the same.
     """
@@ -160,13 +160,13 @@ class Case:
         return max(FLOOR[self.problem.dtype], MARGIN * steep)
 
     def deviation(self, found: Trial, expected: Trial, allowed: float, when: str = "") -> Deviation:
-        """How far one trial is from another, in words that end with when it was."""
+        """The distance of one trial from another, in words that end with when it was."""
         size, what = difference(found, expected), where_apart(found, expected)
         return Deviation(size, allowed, f"{what} differ by {size:.1g} of the largest value {when}".rstrip(), str(self))
 
     @property
     def says_something(self) -> bool:
-        """Whether the plain call is finite, and rounding small enough to see a fault."""
+        """Tells whether the plain call is finite, and rounding small enough to see a fault."""
         return self.base.finite and self.allowed <= TOO_STEEP
 
     @cached_property
@@ -194,7 +194,7 @@ def difference(found: Trial, expected: Trial) -> float:
 
 
 def where_apart(found: Trial, expected: Trial) -> str:
-    """Which tensor differs most, or why nothing could be compared; in words."""
+    """The tensor that differs most, or why nothing could be compared; in words."""
     if error := found.error or expected.error:
         return f"raises: {error}"
     if odd := found.tensors.keys() ^ expected.tensors.keys():
@@ -208,7 +208,7 @@ class CheckInputs:
 
     Args:
         subject: the method.
-        seed: of the numbers.
+        seed: the seed of the numbers.
         shapes: on which it raises nothing.
         repeats: whether two equal calls give the same; otherwise nothing can be compared.
     """

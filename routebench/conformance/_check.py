@@ -36,7 +36,7 @@ def check(method: str | MethodSpec | type[RoutingMethod], *, seed: int = 0, devi
 
     Args:
         method: a registered method, `dynamic` or `dynamic[detach=true]`; or a class, which need not be registered.
-        seed: of the random inputs.
+        seed: the seed of the random inputs.
         device: `cuda` compares the processor with the GPU, too; `cpu` leaves that out.
 
     Raises:

@@ -138,7 +138,7 @@ def pose_translation(case: Case) -> Deviation | None:
 
 
 def mass_conservation(case: Case) -> Deviation | None:
-    """What each child hands out over the method's competition axis; with an orphan, that and not more."""
+    """The amount that each child hands out over the method's competition axis; with an orphan, that and not more."""
     method = case.subject.make(case.problem.shape.sizes, changes=case.changes)
     axis, orphan = method.competition, method.orphan
     passes = case.trial(watch=True).coupling
@@ -222,7 +222,7 @@ TESTS: dict[Claim, ClaimTest] = {
 
 
 def _is_about_training(claim: Claim) -> bool:
-    """In evaluation, independence of the batch is required, and a finding of its own."""
+    """Independence of the batch, which in evaluation is required, and a finding of its own."""
     return claim is Claim.BATCH_INDEPENDENCE
 
 

@@ -11,7 +11,7 @@ NO_INPUT = "at every input the method is not finite, or blows rounding errors up
 
 
 class Kind(Enum):
-    """Why a question is asked."""
+    """The reason why a question is asked."""
 
     REQUIRED = "required of every method"
     CLAIMED = "claimed by this method"
@@ -32,7 +32,7 @@ class Finding:
     """The answer to one question.
 
     Args:
-        name: of the question, in two or three words.
+        name: the name of the question, in two or three words.
         kind: why it was asked.
         outcome: the answer.
         seen: in words and with the number, what was seen.
@@ -52,7 +52,7 @@ class Finding:
 
     @property
     def wrong(self) -> bool:
-        """Whether this makes the method fail."""
+        """Tells whether this makes the method fail."""
         return self.outcome is Status.WRONG
 
 
@@ -62,7 +62,7 @@ class Checkup:
 
     Args:
         method: as it was asked for, `dynamic[detach=true]`.
-        seed: of the random inputs; the same seed gives the same findings.
+        seed: the seed of the random inputs; the same seed gives the same findings.
         device: `cpu` or `cuda`: what the processor was compared with.
         findings: in the order in which they are shown.
     """
@@ -79,7 +79,7 @@ class Checkup:
 
     @property
     def conforms(self) -> bool:
-        """Whether all that is required and claimed holds, as far as it could be checked."""
+        """Tells whether all that is required and claimed holds, as far as it could be checked."""
         return not self.faults
 
     def named(self, name: str) -> Finding:
@@ -131,7 +131,7 @@ class Deviation:
 
     Args:
         size: as a share of the largest value.
-        allowed: of it.
+        allowed: the largest size that is allowed.
         words: what was seen, with the number.
         at: the input.
     """
@@ -148,7 +148,7 @@ class Deviation:
 
     @property
     def wrong(self) -> bool:
-        """Whether it is more than allowed."""
+        """Tells whether it is more than allowed."""
         return not self.size <= self.allowed
 
 
@@ -161,10 +161,10 @@ def worst_of(deviations: Iterable[Deviation | None]) -> Deviation | None:
 def judged(
     name: str, deviations: Iterable[Deviation | None], advice: str, *, repeats: bool, otherwise: str | None = None
 ) -> Finding:
-    """What is required: the worst deviation, where the method gives the same bits twice at all.
+    """The finding on a requirement: the worst deviation, where the method gives the same bits twice at all.
 
     Args:
-        name: of the question.
+        name: the name of the question.
         deviations: None at an input that says nothing.
         advice: what to look at if the worst is wrong.
         repeats: whether two equal calls give the same.
@@ -178,7 +178,7 @@ def judged(
 
 
 def finding_of(name: str, kind: Kind, worst: Deviation, advice: str) -> Finding:
-    """Wrong if the worst deviation is more than allowed."""
+    """The finding, wrong if the worst deviation is more than allowed."""
     if worst.wrong:
         return Finding(name, kind, Status.WRONG, worst.words, worst.at, advice, worst.size)
     return Finding(name, kind, Status.OK, worst.words, worst.at, deviation=worst.size)

@@ -18,7 +18,7 @@ from routebench.routing.base import hyperparameters
 from routebench.routing.spec import MethodSpec, compact, expect_known, parse
 
 SHIFT = 0.3
-"""By which every parameter is moved, so that a property does not hold only where nothing has been learned yet."""
+"""The shift of every parameter, so that a property does not hold only where nothing has been learned yet."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class CheckedMethod:
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """What the method says about itself, which may hang on its hyperparameters; the class, if it cannot be made."""
+        """The claims of the method, which may hang on its hyperparameters; those of the class, if it cannot be made."""
         try:
             return self.make(Sizes(2, 2, 4)).claims
         except Exception:  # noqa: BLE001  # a finding of its own
@@ -54,7 +54,7 @@ class CheckedMethod:
 
     @property
     def iterative(self) -> bool:
-        """Whether it has a number of iterations."""
+        """Tells whether it has a number of iterations."""
         return "iterations" in self.settings
 
     def make(
@@ -70,9 +70,9 @@ class CheckedMethod:
         """A fresh method, its parameters moved; the same arguments give the same method.
 
         Args:
-            sizes: of the routing problem.
-            dtype: of its parameters.
-            changes: of hyperparameters.
+            sizes: the sizes of the routing problem.
+            dtype: the dtype of its parameters.
+            changes: changes of hyperparameters.
             apart: move each element by an amount of its own, by the parameter's name, else all by the same.
             training: in training mode, in the middle of a run.
             parents: an order of parents, in which the parameters of each are put; see `tells_parents`.
@@ -87,7 +87,7 @@ class CheckedMethod:
         return method
 
     def tells_parents(self, sizes: Sizes, changes: Mapping[str, Any] | None = None) -> bool:
-        """Whether one can tell which elements of its parameters belong to which parent."""
+        """Tells whether it is known which elements of its parameters belong to which parent."""
         return self._parent_axes(sizes, changes) is not None
 
     def _parent_axes(self, sizes: Sizes, changes: Mapping[str, Any] | None) -> dict[str, tuple[int, ...]] | None:

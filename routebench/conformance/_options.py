@@ -1,4 +1,4 @@
-"""Whether every hyperparameter does something: another legal value must change outputs or gradients somewhere.
+"""Tells whether every hyperparameter does something: another legal value must change outputs or gradients somewhere.
 
 Somewhere: in evaluation or in training, early or late in a run, at short or long poses, densely or in windows; and if
 not as the method stands, then with another value of another hyperparameter, because some only count together.
@@ -51,7 +51,7 @@ def options(inputs: CheckInputs) -> list[Finding]:
 
 
 def option(traces: "Traces", name: str) -> Finding:
-    """Whether one hyperparameter does something."""
+    """Tells whether one hyperparameter does something."""
     title, at = name if name == "iterations" else f"option {name}", WHERE if name == "schedule" else TRIED
     if not traces.inputs.repeats:
         return Finding(title, Kind.REQUIRED, Status.NOT_CHECKED, NOT_REPEATED)
@@ -107,17 +107,17 @@ def far_values(subject: CheckedMethod, name: str) -> list[Any]:
 
 @dataclass
 class Traces:
-    """What a method does under all circumstances, with some hyperparameters changed; each is computed once."""
+    """The trials of a method under all circumstances, with some hyperparameters changed; each is computed once."""
 
     inputs: CheckInputs
     _known: dict[tuple[int, str], Trial] = field(default_factory=dict)
 
     def differ(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-        """Whether two settings differ in one bit somewhere, of parents or of gradients."""
+        """Tells whether two settings differ in one bit somewhere, of parents or of gradients."""
         return any(self._differ_at(at, before, after) for at in self._usable())
 
     def errors(self, changes: Mapping[str, Any]) -> list[str]:
-        """What the method raises, under each of the circumstances in which it raises anything."""
+        """The errors that the method raises, under each of the circumstances in which it raises any."""
         return [error for at in self._usable() if (error := self._at(at, changes).error)]
 
     def _usable(self) -> list[int]:
@@ -147,7 +147,7 @@ class Traces:
 
 
 def _effect(traces: Traces, name: str) -> tuple[str, str]:
-    """What another value changes; if nothing, advice."""
+    """The effect of another value; if there is none, advice."""
     subject = traces.inputs.subject
     values, now = other_values(subject, name), subject.settings[name]
     enough = all if isinstance(now, str) else any  # each word must do something; of numbers, one

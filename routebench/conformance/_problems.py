@@ -18,8 +18,8 @@ class Shape:
         images: in the batch.
         children, parents: that a lane sees.
         pose_in, pose: elements of a child's pose and of a vote.
-        side: of matrix poses; 0 for vectors.
-        windows: of a convolutional layer.
+        side: the side of matrix poses; 0 for vectors.
+        windows: the windows of a convolutional layer.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Shape:
 
     @property
     def sizes(self) -> Sizes:
-        """Of one lane's problem."""
+        """The sizes of one lane's problem."""
         return Sizes(self.children, self.parents, self.pose, self.pose_in)
 
     def __str__(self) -> str:
@@ -64,9 +64,9 @@ class Problem:
     """The input of a method, before votes are made of it.
 
     Args:
-        shape: of all the rest.
-        poses: of the children, (image, cell, pose in).
-        activations: of the children, (image, cell).
+        shape: the shape of all the rest.
+        poses: the poses of the children, (image, cell, pose in).
+        activations: those of the children, (image, cell).
         weight: (child, parent, pose in, pose), or (child, parent, side, side).
         scale: that the poses were multiplied by.
         offset: added to every vote of a child, (child, pose).
@@ -81,12 +81,12 @@ class Problem:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of all tensors."""
+        """The dtype of all tensors."""
         return self.poses.dtype
 
     @property
     def lanes(self) -> int:
-        """Of one image."""
+        """The lanes of one image."""
         return 1 if self.shape.windows is None else self.shape.windows.positions
 
     def given_to(self, method: RoutingMethod) -> tuple[Votes, Tensor]:
@@ -97,7 +97,7 @@ class Problem:
         return Votes(self.poses, self.weight, competition, offset=self.offset), activations
 
     def to(self, where: torch.device) -> "Problem":
-        """On another device."""
+        """The same on another device."""
         offset = None if self.offset is None else self.offset.to(where)
         poses, activations, weight = (value.to(where) for value in (self.poses, self.activations, self.weight))
         return replace(self, poses=poses, activations=activations, weight=weight, offset=offset)
@@ -122,10 +122,10 @@ def draw(shape: Shape, seed: int, *, dtype: torch.dtype = torch.float64, scale: 
     """A random problem: poses and weights normal, activations between 0.1 and 1. One seed is one problem in all dtypes.
 
     Args:
-        shape: of the problem.
-        seed: of the numbers.
+        shape: the shape of the problem.
+        seed: the seed of the numbers.
         dtype: to which they are rounded.
-        scale: of the poses; weights stay as they are.
+        scale: the scale of the poses; weights stay as they are.
     """
     source = torch.Generator().manual_seed(seed)
     cells = shape.children if shape.windows is None else shape.windows.cells

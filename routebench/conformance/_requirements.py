@@ -97,7 +97,7 @@ def deterministic(inputs: CheckInputs) -> Finding:
 
 
 def noiseless(inputs: CheckInputs) -> Finding:
-    """In evaluation mode, another seed of torch gives the same bits: what is tested does not depend on luck."""
+    """Another seed of torch gives the same bits in evaluation mode: what is tested does not depend on luck."""
     advice = "draw random numbers only `if self.training`, or once, when it is made"
     deviations, otherwise = map(_luck, inputs.plain), "another seed of torch gives the same bits"
     return judged("no noise in evaluation", deviations, advice, repeats=inputs.repeats, otherwise=otherwise)
@@ -118,7 +118,7 @@ def images_apart(inputs: CheckInputs) -> Finding:
 
 
 def reach(inputs: CheckInputs) -> list[Finding]:
-    """Whether gradients of poses and of activations reach votes, activations take part, and parameters can learn."""
+    """Tells whether gradients of poses and activations reach votes, activations take part, and parameters can learn."""
     cases = [inputs.case(shape, training=training) for shape in inputs.among(ORDINARY) for training in (False, True)]
     cases = [case for case in cases if case.base.finite]
     found = [_reaches_votes("gradient of parents' poses", "poses", cases)]
@@ -128,7 +128,7 @@ def reach(inputs: CheckInputs) -> list[Finding]:
 
 
 def tested_otherwise(inputs: CheckInputs) -> list[Finding]:
-    """Whether a method that was made for some iterations runs with others, as suites test trained networks."""
+    """Tells whether a method that was made for some iterations runs with others, as suites test trained networks."""
     name, default = "test iterations", inputs.subject.settings.get("iterations")
     if default is None or not inputs.among((DENSE,)):
         return []
@@ -156,7 +156,7 @@ def tested_otherwise(inputs: CheckInputs) -> list[Finding]:
 
 
 def _with_iterations(method: RoutingMethod, problem: Problem, count: int) -> str:
-    """What a method raises once its iterations are set; empty if nothing."""
+    """The error that a method raises once its iterations are set; empty if none."""
     try:
         method.iterations = count  # type: ignore[assignment]  # as `routebench.models.network.set_iterations`
     except Exception as error:  # noqa: BLE001  # as in `call`
@@ -220,7 +220,7 @@ def _finding(name: str, bad: list[tuple[Case, str]], tried: list[Case], advice: 
 
 
 def _always(bad: list[Case], tried: list[Case]) -> list[str]:
-    """What the inputs that fail have in common: traits of which every input fails; none if everything fails."""
+    """The traits of inputs that fail: those of which every input fails; none if everything fails."""
     failed, all_of = (Counter(trait for case in cases for trait in _traits(case)) for cases in (bad, tried))
     return [] if len(bad) == len(tried) else [trait for trait, count in all_of.items() if failed[trait] == count]
 
@@ -241,7 +241,7 @@ def _bits(case: Case) -> Deviation:
 
 
 def _remembered(case: Case) -> Deviation:
-    """Called on other images, on one image alone, and then on what a fresh one is called on."""
+    """A method called on other images, on one image alone, and then on what a fresh one is called on."""
     used = case.subject.make(case.problem.shape.sizes, case.problem.dtype, changes=case.changes)
     other = replace(case.problem, poses=-2 * case.problem.poses.flip(0), activations=0.5 * case.problem.activations)
     call(used, other, gradients=True)
@@ -316,5 +316,5 @@ def _parameters_learn(inputs: CheckInputs) -> Finding:
 
 
 def _share(gradient: Tensor | None) -> float:
-    """Of the elements, those whose gradient is not zero."""
+    """The share of elements whose gradient is not zero."""
     return 0.0 if gradient is None else float((gradient != 0).double().mean())

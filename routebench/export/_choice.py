@@ -63,7 +63,7 @@ class Choice:
         return fitting
 
     def rows(self, store: Store, results: DataFrame) -> DataFrame:
-        """The rows of `load_results` that fit. A cell without a result keeps its row, whatever the metric.
+        """The rows of `load_results` that fit. A run without a result keeps its row, whatever the metric.
 
         Raises:
             UserError: no row has the metric.
@@ -78,7 +78,7 @@ class Choice:
         return results.reset_index(drop=True)
 
     def _planned(self, store: Store) -> set[str]:
-        """Keys of every cell that any plan of this suite and preset names, superseded ones too."""
+        """Keys of every run that any plan of this suite and preset names, superseded ones too."""
         cells = set()
         for plan in store.plans():
             for cell in plan.cells:

@@ -30,7 +30,7 @@ def citations_of(methods: Iterable[str]) -> str:
 
 
 def _publication(method: str) -> tuple[str, str]:
-    """What a method says of its source, and the entry; empty if there is none."""
+    """The words of a method on its source, and its entry; empty if there is none."""
     source = " ".join(str(getattr(routing[method], "source", "")).split())
     entry = _entries().get(method, "")
     if not source and not entry:

@@ -1,4 +1,4 @@
-"""From a results folder to the content of a file."""
+"""Turns a results folder into the content of a file."""
 
 import csv
 import io
@@ -45,7 +45,7 @@ def export(folder: Folder, choice: Choice, format_: str, command: str) -> bytes:
 
 
 def _rows_of(store: Store, choice: Choice, command: str) -> tuple[DataFrame, Provenance]:
-    """The rows that fit, with the provenance of their cells.
+    """The rows that fit, with the provenance of their runs.
 
     Raises:
         UserError: no row has the metric.

@@ -1,4 +1,4 @@
-"""Where exported numbers come from, as lines of a comment and as data."""
+"""The provenance of exported numbers, as lines of a comment and as data."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -18,12 +18,12 @@ METADATA = b"routebench"
 
 @dataclass(frozen=True)
 class Provenance:
-    """Provenance of exported cells, from their records.
+    """Provenance of exported runs, from their records.
 
     Args:
-        command: that wrote the export.
-        shared: what is the same for every cell.
-        cells: cell key to what is its own.
+        command: the command that wrote the export.
+        shared: what is the same for every run.
+        cells: run key to what is its own.
     """
 
     command: str
@@ -31,7 +31,7 @@ class Provenance:
     cells: Mapping[str, Mapping[str, Any]]
 
     def of(self, cell: str) -> dict[str, Any]:
-        """Everything known of one cell."""
+        """Everything known of one run."""
         return {**self.shared, **self.cells[cell]}
 
     def as_json(self) -> str:

@@ -74,7 +74,7 @@ def _notes(analysis: Analysis) -> list[str]:
 
 
 def _unfinished(runs: Runs) -> list[str]:
-    """One sentence on the cells without a result: how many of each method, and how they ended."""
+    """One sentence on the runs without a result: how many of each method, and how they ended."""
     missing = runs.planned[runs.planned["status"] != "ok"]
     if missing.empty:
         return []

@@ -61,7 +61,7 @@ def guarded(name: str, work: Callable[[], Found], analysis: Callable[[Any], Any]
 
 
 def _place(error: Exception, analysis: Callable[[Any], Any]) -> str:
-    """Where it was raised: the last line in the analysis's own file, else the last line of all."""
+    """The place where it was raised: the last line in the analysis's own file, else the last line of all."""
     frames = traceback.extract_tb(error.__traceback__)
     file = getattr(getattr(analysis, "__code__", None), "co_filename", "")
     own = [frame for frame in frames if frame.filename == file]

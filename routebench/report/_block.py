@@ -33,7 +33,7 @@ class Printed:
     Args:
         text: as shown.
         key: the number to seven digits, or the text; empty for what is missing.
-        limits: of its interval, likewise; empty without one.
+        limits: those of its interval, in the same form; empty without one.
     """
 
     text: str
@@ -52,9 +52,9 @@ class Block:
 
     Args:
         name: that it is registered under.
-        stem: of its files.
+        stem: the stem of its files.
         found: what it found.
-        columns: of its table.
+        columns: the columns of its table.
         rows: the rows that the page shows.
         marks: a CSS class per row.
         drawn: its figure as an SVG document; None without one.
@@ -76,7 +76,7 @@ class Block:
 
     @property
     def long(self) -> bool:
-        """Whether the table is folded until a reader opens it."""
+        """Tells whether the table is folded until a reader opens it."""
         return len(self.rows) > MOST_OPEN
 
     @property
@@ -92,9 +92,9 @@ def blocks_of(
     """A block for each analysis with a result. One that raises gets its error instead.
 
     Args:
-        names: of the analyses.
+        names: the names of the analyses.
         given: the argument of each.
-        part: of the page, in the names of files.
+        part: the part of the page, in the names of files.
         beside: the folder of these files.
         origin: lines on where the numbers come from.
 

@@ -16,7 +16,7 @@ def finished(runs: Runs) -> str:
 
 
 def caveats_of(runs: Runs, found: Comparison) -> tuple[str, ...]:
-    """What limits the answer: the preset, few seeds or images, what did not finish, one class for all images."""
+    """Limits of the answer: the preset, few seeds or images, what did not finish, one class for all images."""
     caveats = [runs.strength.caveat] if runs.strength.caveat else []
     if int(found.measured["n_ok"].max()) < 3:
         caveats.append("Fewer than three seeds: how much another seed would change is hardly known.")

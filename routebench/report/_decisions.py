@@ -1,4 +1,4 @@
-"""What the runs of one suite decide, as values: who leads, and what routing gains over uniform routing."""
+"""Decisions of the runs of one suite, as values: who leads, and what routing gains over uniform routing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ TIED = (Verdict.OPEN, Verdict.EQUAL)
 
 @dataclass(frozen=True)
 class Leader:
-    """The method of the highest mean, and whether its lead is significant; over all rows, controls too.
+    """The method of the highest mean, and whether its lead is significant; over all rows, baselines too.
 
     Args:
-        method: of the highest mean; in a tie, a routing method before a control.
+        method: the method of the highest mean; in a tie, a routing method before a baseline.
         mean: its accuracy, %.
-        among: of which methods it is the first, in words; empty for all.
-        routed: the routing method of the highest mean; None if only controls finished.
+        among: the methods of which it is the first, in words; empty for all.
+        routed: the routing method of the highest mean; None if only baselines finished.
         over: the verdict of the leader against each other method, over all pairs.
         complete: whether every planned method has a result.
         level: other methods with the same mean.
@@ -65,7 +65,7 @@ class Leader:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the leader is significantly ahead of all others."""
+        """Tells whether the leader is significantly ahead of all others."""
         return bool(self.over) and set(self.over.values()) == {Verdict.BETTER}
 
 
@@ -88,7 +88,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class Decisions:
-    """What a suite of accuracies decides.
+    """The decisions of a suite of accuracies.
 
     Args:
         leader: None where nothing was measured.
@@ -138,7 +138,7 @@ class Decisions:
 
     @property
     def gain_of_leader(self) -> Gain | None:
-        """Over uniform routing; None where the leader is a control."""
+        """The leader's gain over uniform routing; None where it is a baseline."""
         return next((gain for gain in self.gains if self.leader and gain.method == self.leader.method), None)
 
     @property

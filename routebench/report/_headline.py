@@ -44,7 +44,7 @@ def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Head
     """The headline of a suite: for suites without accuracies, the reading of the first analysis; None without one.
 
     Args:
-        runs: of the suite.
+        runs: the runs of the suite.
         known: results of its analyses by name, if they ran already.
     """
     if not runs.strength.judges:
@@ -81,7 +81,7 @@ def _ran(runs: Runs) -> str:
 
 
 def _with_seeds(gain: Estimate) -> str:
-    """Of how many seeds a difference is."""
+    """The number of seeds of a difference, in words."""
     return (
         " with the one seed of both"
         if gain.kind in (*BY_SAMPLE, ONE_VALUE) or gain.n == 1
@@ -180,7 +180,7 @@ def _whether(found: Decisions) -> str:
 
 
 def _why_untested(found: Decisions) -> str:
-    """Why no gain over uniform routing was tested."""
+    """The reason why no gain over uniform routing was tested."""
     base = next(method for method in found.comparison.contenders if str(method) == found.comparison.baseline)
     kinds = {gain.estimate.kind for gain in found.gains}
     if base.lost or any(gain.method.lost for gain in found.gains):
@@ -242,7 +242,7 @@ def _of_named(
 
 
 def _decided(table: DataFrame) -> str:
-    """How many named comparisons are decided on these test images, and how many if these were drawn anew too."""
+    """The number of pre-specified comparisons decided on these test images, and if these were drawn anew too."""
     counts = [sum(one not in (Verdict.OPEN, Verdict.UNTESTABLE) for one in table[key]) for key in VERDICTS]
     are = "is" if counts[0] == 1 else "are"
     told = f"The suite named {wording.plural(len(table), 'comparison')} beforehand; {counts[0]} of them {are} decided"
@@ -260,7 +260,7 @@ def _sized(gain: Gain) -> str:
 
 
 def _over_uniform(better: Sequence[Gain]) -> str:
-    """Which methods are better than uniform routing, and by how much."""
+    """The methods that are better than uniform routing, and by how much."""
     better = sorted(better, key=Gain.place)
     if not better:
         return f"No method is shown to be better than {UNIFORM}"
@@ -294,7 +294,7 @@ def _titles(gains: Sequence[Gain]) -> str:
 
 
 def _side(against: Method) -> str:
-    """A control as a sentence names what others are compared with."""
+    """The name of a baseline in a sentence that compares others with it."""
     if not against.is_base:
         return f"the {against}"
     return f"{UNIFORM} ({against.settings})" if against.settings else UNIFORM

@@ -1,4 +1,4 @@
-"""How the numbers of a report were made: recipe, data, seeds, machine and the command that repeats them."""
+"""The origins of the numbers of a report: recipe, data, seeds, machine and the command that repeats them."""
 
 import re
 import shlex
@@ -35,7 +35,7 @@ UNUSED = {  # settings by the schedule that does without them
     "milestones": ("decay_steps",),
 }
 METHOD, MODEL = "method.", "model."
-"""How the names of tuned settings begin that are no training settings."""
+"""Beginnings of the names of tuned settings that are no training settings."""
 OWN = "own hyperparameters"
 NONE = "–"
 HIDDEN = {"package_hash", "command", "seconds", "finished", "started", "data_fingerprint", "hostname", "argv"}
@@ -55,7 +55,7 @@ class Differing:
     """Training settings that differ between methods: gains are then not due to routing alone.
 
     Args:
-        names: of settings.
+        names: the names of settings.
         rows: methods with the same values, and these, in the order of `names`.
         subject: how a sentence about them begins.
     """
@@ -72,7 +72,7 @@ class Differing:
 
 @dataclass(frozen=True)
 class Origins:
-    """How the runs of one part were made.
+    """The origins of the runs of one part.
 
     Args:
         made: data, seeds, selection, budget, in words.
@@ -163,7 +163,7 @@ def _made(
 
 
 def _trains(runs: Runs) -> bool:
-    """Whether weights were trained. Asks the protocol only if no record has epochs, because it imports torch."""
+    """Tells whether weights were trained. Asks the protocol only if no record has epochs, because it imports torch."""
     if "epoch" in runs.results and runs.results["epoch"].notna().any():
         return True
     return runs.protocol not in protocols or bool(getattr(protocols[runs.protocol], "trains", True))
@@ -241,7 +241,7 @@ def _plugins_of(command: str) -> set[str]:
 
 
 def _told(told: str, records: list[Record]) -> Iterator[str]:
-    """What the plan tells, a sentence each; then what was not tuned."""
+    """The caveats that the plan tells, a sentence each; then what was not tuned."""
     yield from wording.sentences(told)
     methods = {_method_of(record): record.identity.tuning is None for record in records}
     if not all(methods.values()) and any(methods.values()):
@@ -280,7 +280,7 @@ def _older(known: Identity) -> Iterator[str]:
 
 
 def _is_of_own_code(known: Identity) -> bool:
-    """Whether all parts ship, and yet a hash of code stands in place of their versions."""
+    """Tells whether all parts ship, and yet a hash of code stands in place of their versions."""
     return known.source is not None and all(now is not None for _, _, now in _parts_of(known))
 
 
@@ -307,7 +307,7 @@ def _differing(records: list[Record]) -> Differing:
 
 
 def _tuned(record: Record) -> dict[str, str]:
-    """What trials chose besides training: arguments of the network, and the method's hyperparameters as one text."""
+    """Choices of trials besides training: arguments of the network, and the method's hyperparameters as one text."""
     point = (record.identity.tuning or {}).get("point", {})
     told = {key: _rounded(_text(value)) for key, value in point.items()}
     own = [f"{key.removeprefix(METHOD).replace('_', ' ')} {told[key]}" for key in told if key.startswith(METHOD)]
@@ -325,7 +325,7 @@ def _method_of(record: Record) -> Method:
 
 
 def _titles(methods: Iterable[Method], known: Iterable[Method]) -> list[str]:
-    """What methods are called: without T where all known T of a method are among them."""
+    """Names of methods: without T where all known T of a method are among them."""
     ours = [*methods]
     several = {one.label for one in known if one not in ours}
     return [*dict.fromkeys(str(one) if one.label in several else one.title for one in ours)]

@@ -51,10 +51,10 @@ class Section:
     """One part of a results folder: a page of its own.
 
     Args:
-        id: of the page, in its address; a suite's name wherever it has one part.
+        id: the page's name in its address; a suite's name wherever it has one part.
         tab: its title for readers.
         runs: the part.
-        question: of its suite.
+        question: the question of its suite.
         headline: its answer; None without one.
         blocks: results of its analyses.
         origins: how it was made.
@@ -102,7 +102,7 @@ class Summary:
         chips: the basis of the answer, in a few words each.
         caveats: limits of the answer.
         scores: methods against questions; None without a measure to compare.
-        claims: of papers, if the folder's suites repeat papers; else None.
+        claims: those of papers, if the folder's suites repeat papers; else None.
         downloads: the scorecard as a block with its files; None without one.
     """
 

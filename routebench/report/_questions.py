@@ -54,7 +54,7 @@ class Question:
 
     @property
     def told(self) -> str:
-        """What stands under the heading: unit, direction, and whether anything is compared."""
+        """The line under the heading: unit, direction, and whether anything is compared."""
         way = {True: "more is better", False: "less is better", None: ""}[self.main.higher_is_better]
         parts = (self.unit, way) if self.gains else (self.main.unit, way, "not compared")
         return ", ".join(filter(None, (*parts, self.main.explained)))
@@ -64,11 +64,11 @@ class Question:
         return Verdict.UNTESTABLE if self.explores(key) else self.hint(key)
 
     def explores(self, key: Key) -> bool:
-        """Whether the suite named its comparisons beforehand, and this one not."""
+        """Tells whether the suite pre-specified comparisons, and not this one."""
         return self.named is not None and key not in self.named
 
     def hint(self, key: Key) -> Verdict:
-        """Like `verdict`, of exploratory differences too: better or worse among all differences of the column."""
+        """Verdict also on exploratory differences: better or worse among all differences of the column."""
         found = self.gains[key].verdict if key in self.gains else Verdict.UNTESTABLE
         if self.main.higher_is_better is False:
             return {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(found, found)
@@ -76,7 +76,7 @@ class Question:
 
 
 def key_of(method: Method) -> Key:
-    """Where a method stands in every question."""
+    """The key of a method in every question."""
     return method.label, method.iterations
 
 

@@ -16,7 +16,7 @@ SCRIPTS: tuple[str, ...] = (
     *("downloads.js", "tables.js", "values.js", "selection.js", "points.js", "scales.js", "chart.js", "explorer.js"),
     *("against.js", "pages.js"),
 )
-"""In this order they are one script; the last one shows what the address asks for."""
+"""The scripts, which in this order are one; the last one shows what the address asks for."""
 
 
 STYLES = ("page.css", "summary.css", "explorer.css")

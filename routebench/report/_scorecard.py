@@ -53,7 +53,7 @@ class ScoreRow:
 
     @property
     def is_base(self) -> bool:
-        """Whether all others are compared with it."""
+        """Tells whether all others are compared with it."""
         return self.method.is_base
 
 
@@ -72,12 +72,12 @@ class Scorecard:
 
     @property
     def compares(self) -> bool:
-        """Whether there is any difference to show."""
+        """Tells whether there is any difference to show."""
         return any(question.gains for question in self.questions)
 
     @property
     def has_other_iterations(self) -> bool:
-        """Whether some rows are hidden by default."""
+        """Tells whether some rows are hidden by default."""
         return any(not row.main for row in self.rows)
 
     @property
@@ -112,7 +112,7 @@ class Scorecard:
 
     @property
     def said(self) -> tuple[str, ...]:
-        """What else the title's question asks for: where methods are worse, and which are better with one iteration."""
+        """Further answers to the title's question: where methods are worse, and which are better with one iteration."""
         better, worse = (_named(self._tested, self._asked, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE))
         if worse and len(worse) == 1 and {*worse} == {*better} and len(self._tested) > 1:
             lost = f"Significantly worse there: {next(iter(worse.values()))}."
@@ -127,7 +127,7 @@ class Scorecard:
         return tuple(filter(None, (lost, told, *map(self._anew, self._tested))))
 
     def _anew(self, question: Question) -> str:
-        """How many of a question's significant differences are so with other test samples; empty where unknown."""
+        """The number of significant differences that are so with other test samples; empty where unknown."""
         found = [key_of(one) for one in self._asked if question.verdict(key_of(one)) in (Verdict.BETTER, Verdict.WORSE)]
         known = [key for key in found if key in question.both]
         if not known:
@@ -194,7 +194,7 @@ def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | Non
 
 
 def _named(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> dict[str, str]:
-    """By the title of a question the methods that are better, or worse: their names, without T where verdicts agree.
+    """The methods that are better, or worse, by the title of a question: their names, without T where verdicts agree.
 
     Where they are many, `8 of 9 methods`.
     """
@@ -259,7 +259,7 @@ def _place(method: Method) -> tuple[bool, bool, bool, Method]:
 
 
 def _main_iterations(questions: Iterable[Question], methods: Iterable[Method]) -> set[Key]:
-    """For each label the T that most questions test, then that most have; in a tie the largest."""
+    """The T of each label that most questions test, then that most have; in a tie the largest."""
     chosen: dict[str, tuple[int, int, int]] = {}
     asked = [*questions]
     for method in methods:

@@ -13,7 +13,7 @@ def paper_of(suite: str) -> str:
 
 
 def is_tuning(runs: Runs) -> bool:
-    """Whether a part holds trials of settings, beside which its suite's own runs are the subject."""
+    """Tells whether a part holds trials of settings, beside which its suite's own runs are the subject."""
     return runs.protocol == "tuning"
 
 

@@ -18,7 +18,7 @@ from routebench.report._headline import first_analysis, headline_of
 
 @dataclass(frozen=True)
 class NetworkAnswer:
-    """What a plan found on one network.
+    """The findings of a plan on one network.
 
     Args:
         runs: on it.

@@ -37,7 +37,7 @@ LEFT_OUT = {
 LEVEL = 6  # of gzip; higher takes much longer and saves little
 REPLICATES = ("seed", "repeat", "cell", "value", "higher_is_better", "first")
 CODES = {"better": 1, "worse": 2, "not told apart": 3, "cannot be tested": 4}
-"""What the page has for a verdict; 0 where no table has one."""
+"""Codes of verdicts in the page; 0 where no table has one."""
 OF_RUN = ("data", "model", "label", "iterations", "role", "test_iterations", "epoch", "device")
 """Columns that distinguish runs, or follow from them."""
 WIDTHS = ((1 << 8, np.uint8), (1 << 16, np.uint16), (1 << 32, np.uint32))
@@ -126,7 +126,7 @@ def pairs_of(rows: DataFrame) -> tuple[list[list[int]], NDArray[np.float32]]:
 
 
 def _spans(rows: DataFrame, pairs: list[list[int]]) -> list[float | None]:
-    """For each measure the largest difference that is possible; None for no limit."""
+    """The largest possible difference of each measure; None for no limit."""
     first = rows.groupby("group")[["metric", "unit"]].first() if pairs else rows
     spans = []
     for groups in pairs:

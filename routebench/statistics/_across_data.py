@@ -30,7 +30,7 @@ class Ranking:
     Args:
         ranks: mean rank of each method, (methods,); 1 is best. NaN without data sets.
         statistic: Iman and Davenport's F; infinite where all data sets agree, NaN where there is no test.
-        p_value: of 'all methods are alike'; NaN where there is no test.
+        p_value: for 'all methods are alike'; NaN where there is no test.
         data_sets: how many.
         kind: the basis of the p-value, in words.
     """

@@ -13,7 +13,7 @@ def expected_best(scores: ArrayLike) -> NDArray[np.float64]:
     scores v_1 <= ... <= v_n in order, `sum_i v_i ((i / n)^k - ((i - 1) / n)^k)`.
 
     Args:
-        scores: of the trials, higher is better.
+        scores: the scores of the trials, higher is better.
 
     Raises:
         ValueError: a score is not finite.
@@ -27,13 +27,13 @@ def expected_best(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def stable_from(curves: ArrayLike) -> int:
-    """The number of trials from which on the ranking of entries no longer changes.
+    """The number of trials from which on the ranking of configurations no longer changes.
 
     Args:
-        curves: [entries, k], such as of `expected_best`.
+        curves: [configurations, k], such as of `expected_best`.
 
     Returns:
-        k, counted from 1. Of equal entries, the first counts as ahead.
+        k, counted from 1. Of equal configurations, the first counts as ahead.
     """
     values = np.asarray(curves, dtype=np.float64)
     orders = np.argsort(-values, axis=0, kind="stable")

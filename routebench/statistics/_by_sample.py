@@ -127,7 +127,7 @@ def _margin(wald: float, centre: float, won: int, rejected: bool) -> float:
 
     Args:
         wald: its margin.
-        centre: of the interval.
+        centre: the centre of the interval.
         won: samples won minus samples lost, of which the centre is a share.
         rejected: whether the test rejects zero.
     """

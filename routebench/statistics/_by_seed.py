@@ -87,7 +87,7 @@ def paired_margins(
 def _squares(
     differences: NDArray[np.float64], chosen: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Of chosen seeds the squared deviations from their mean, and their number, both (methods, methods)."""
+    """The squared deviations of chosen seeds from their mean, and their number, both (methods, methods)."""
     kept = np.where(chosen, differences, math.nan)
     n = chosen.sum(axis=2)
     mean = np.nansum(kept, axis=2) / np.maximum(n, 1)

@@ -16,8 +16,8 @@ from scipy import special, stats
 from routebench.statistics._intervals import CONFIDENCE, finite
 
 LEVEL = 0.01
-"""Of Rosner's test. In simulations it took a normal seed for one that falls out in 1 of 100 methods with one entry, and
-in 4 of 100 with three entries of five seeds."""
+"""The level of Rosner's test. In simulations it took a normal seed for one that falls out in 1 of 100 methods with one
+configuration, and in 4 of 100 with three configurations of five seeds."""
 MOST = 0.25
 """Share of a method's seeds that may fall out of the others; with more, the spread is wide by itself."""
 
@@ -28,7 +28,7 @@ class Collapses:
 
     Args:
         count: how many.
-        seeds: of how many.
+        seeds: the number in all.
         depth: how far the farthest lies from the mean of the others, in the unit of the values.
     """
 
@@ -45,19 +45,19 @@ class Collapses:
 
     @property
     def cost(self) -> float:
-        """What the mean may lose by them: the largest share times the depth; 0 where none was seen."""
+        """The amount that the mean may lose by them: the largest share times the depth; 0 where none was seen."""
         return self.most * self.depth if self.count else 0.0
 
 
 def collapses(entries: Iterable[ArrayLike]) -> tuple[Collapses, Collapses]:
     """The seeds of a method that fall out of the others, below and above.
 
-    Rosner's generalised extreme studentised deviate, on each value less the median of its entry, at the level `LEVEL`,
+    Rosner's generalised extreme studentised deviate, on each value less the median of its configuration, at `LEVEL`,
     for at most `MOST` of all. Source: Rosner, Percentage points for a generalized ESD many-outlier procedure,
     Technometrics 25 (1983).
 
     Args:
-        entries: one value per seed for each entry of the method, such as its T; entries without values are left out.
+        entries: per configuration of the method, such as its T, one value per seed; those without values are left out.
     """
     known = [finite(entry) for entry in entries if np.size(entry)]
     if sum(entry.size for entry in known) < 3:

@@ -12,7 +12,7 @@ from routebench.statistics._intervals import CONFIDENCE, CONSTANT, NO_VALUE, Int
 STANDARDISED = "in standard deviations of the paired differences"
 TOO_FEW = "fewer than three seeds, no effect size"
 LARGE_T = 1000.0
-"""From there scipy's inverse is off by more than the limit is; at 1e6 it did not return in 50 s."""
+"""The t from which scipy's inverse is off by more than the limit is; at 1e6 it did not return in 50 s."""
 
 
 def standardised_difference(

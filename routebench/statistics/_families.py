@@ -51,8 +51,8 @@ def rank_intervals(
     (2024), section 3; with Holm's correction over all pairs in place of their bootstrap.
 
     Args:
-        names: of all methods.
-        p_values: of 'these two do not differ' by pair, the better first, corrected over all pairs. A pair that is
+        names: the names of all methods.
+        p_values: for 'these two do not differ' by pair, the better first, corrected over all pairs. A pair that is
             missing or NaN separates nothing.
         alpha: family-wise level.
     """

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
 FEWEST_VARIANCES = 3
-"""With fewer, nothing tells how alike they are."""
+"""The fewest variances that tell how alike they are."""
 ALIKE = 1e6
 """Prior degrees of freedom that count as infinite: all rows have one variance."""
 

@@ -1,4 +1,4 @@
-"""Where another laboratory's number lies if its network is ours: one run, the mean of some, or the best of some."""
+"""The range of another laboratory's number if its network is ours: one run, the mean of some, or the best of some."""
 
 import math
 from functools import cache
@@ -97,7 +97,7 @@ def _limits(mean: float, below: float, above: float, n: int, whole: float | None
 
 @cache
 def _best_quantile(level: float, n: int, runs: int) -> float:
-    """Of the highest of so many values less the mean of n others, in units of the standard deviation of these."""
+    """Quantile of the highest of some values less the mean of n others, in units of the standard deviation of these."""
     deviations = np.sqrt(special.chdtri(n - 1, 1 - (np.arange(NODES) + 0.5) / NODES) / (n - 1))
     nodes, weights = np.polynomial.hermite_e.hermegauss(41)
     weights = weights / weights.sum()

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 TOLERANCE = 1e-10
-"""As a share of the largest value: far above rounding, which is 1e-16 an operation, and far below any measurement."""
+"""A share of the largest value: far above rounding, which is 1e-16 an operation, and far below any measurement."""
 
 
 def settled(values: ArrayLike, largest: float | None = None) -> NDArray[np.float64]:

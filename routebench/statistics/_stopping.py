@@ -12,7 +12,7 @@ from routebench.statistics._intervals import CONFIDENCE, Difference, standard_er
 
 OVER_SEEDS_TWO_STAGES = "t over seeds, in two stages"
 MOST_SEEDS = 10_000
-"""What `seeds_needed` says at most: a difference whose spread asks for more is out of reach."""
+"""The most that `seeds_needed` says: a difference whose spread asks for more is out of reach."""
 
 
 def seeds_needed(
@@ -78,7 +78,7 @@ def two_stage_difference(
 
 
 def two_stage_equivalence_p(ours: Mapping[int, float], theirs: Mapping[int, float], first: int, margin: float) -> float:
-    """As `equivalence_p`, with the standard error and the degrees of freedom of `two_stage_difference`.
+    """The same as `equivalence_p`, with the standard error and the degrees of freedom of `two_stage_difference`.
 
     Raises:
         ValueError: the margin is not above zero.

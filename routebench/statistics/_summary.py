@@ -15,7 +15,7 @@ from routebench.statistics._intervals import CONFIDENCE, NO_VALUE, Interval, fin
 
 OVER_STRATA = "bootstrap over runs within tasks"
 FEWEST_RUNS = 5
-"""Of each of two tasks, on which nothing differed, five runs gave intervals without 0 in 10 of 100 simulated cases,
+"""Five runs of each of two tasks, on which nothing differed, gave intervals without 0 in 10 of 100 simulated cases,
 three in 16, two in 33, and one in all."""
 TOO_FEW_RUNS = f"fewer than {FEWEST_RUNS} runs of a task, no interval"
 DRAWS = 2000

@@ -5,9 +5,9 @@ from typing import Any
 from pandas import DataFrame
 
 FORMULA = ("=", "+", "-", "@", "\t", "\n")
-"""How text begins that spreadsheets take for a formula."""
+"""Beginnings of text that spreadsheets take for a formula."""
 MARK = "'"
-"""Put before such text: spreadsheets then show it."""
+"""The mark before such text: spreadsheets then show it."""
 
 
 def as_csv(rows: DataFrame, **options: Any) -> str:
@@ -15,7 +15,7 @@ def as_csv(rows: DataFrame, **options: Any) -> str:
 
     Args:
         rows: to write.
-        options: of pandas' `to_csv`.
+        options: those of pandas' `to_csv`.
     """
     shown = rows.rename(columns=_shown)
     for place, kind in enumerate(rows.dtypes):

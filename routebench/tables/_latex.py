@@ -157,7 +157,7 @@ def escape(text: str) -> str:
 
 
 def escape_piece(text: str) -> str:
-    """As `escape`, for a part of a text: blanks at its ends stay."""
+    """The same as `escape`, for a part of a text: blanks at its ends stay."""
     return HYPHENS.sub("-{}", "".join(_letter(letter) for letter in text))
 
 

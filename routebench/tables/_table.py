@@ -23,8 +23,8 @@ class TextTable:
     """A table in plain text.
 
     Args:
-        name: of the part, usable as a label.
-        question: that the suite asks.
+        name: the name of the part, usable as a label.
+        question: the question that the suite asks.
         caption: sentences that belong with the question.
         header: titles of columns.
         numeric: per column, whether its right edge is aligned.
@@ -91,7 +91,7 @@ def _number(text: str) -> Number | None:
 
 
 def _union(texts: Iterable[str]) -> Counter[str]:
-    """Of each letter, as many as the text that has most of them."""
+    """Each letter as often as in the text that has most of it."""
     most: Counter[str] = Counter()
     for text in texts:
         most |= Counter(_plain(text))
