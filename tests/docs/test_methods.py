@@ -87,11 +87,6 @@ def test_the_reference_lists_every_public_name():
     assert WORD.findall("".join(re.findall(r"^\| \[(`\w+`)\]", listed, re.MULTILINE))) == list(routebench.__all__)
 
 
-def test_words_are_explained_once():
-    words = re.findall(r"^\| \*\*(.+?)\*\* \|", text_of("glossary.md"), re.MULTILINE)
-    assert len(words) > 50 and len(words) == len(set(words))
-
-
 def test_every_data_set_has_a_licence():
     named = set(WORD.findall((DOCS / "data.md").read_text()))
     variants = ("smallnorb", "rendered-shapes")

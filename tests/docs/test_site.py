@@ -89,7 +89,7 @@ def test_every_command_and_option_is_described():
 
 
 def test_every_word_of_the_report_is_explained():
-    words, text = text_of("glossary.md"), text_of("numbers.md")
+    words, text = text_of("report.md"), text_of("numbers.md")
     for word, meaning in GLOSSARY:
         assert f"| **{word}** | {meaning} |" in words
     for column in ("Accuracy, %", "p (Holm)", "Rank", "ms per iteration", "Times the floor"):
