@@ -20,9 +20,9 @@ TARGETS = 9
 """Classes that the targeted form aims at, one after the other, as the authors' code does."""
 
 Climbed = Callable[[Tensor], Tensor]
-"""Of logits, (image, class): a value per image."""
+"""Value per image, from logits, (image, class)."""
 Objective = Callable[[Tensor, Tensor], Climbed]
-"""Of the logits of unattacked images and their labels, (image): what is climbed."""
+"""Makes what is climbed from the logits of unattacked images and their labels, (image)."""
 
 
 def cross_entropies(_clean: Tensor, labels: Tensor) -> Climbed:
@@ -37,7 +37,7 @@ def ratio_towards(rank: int) -> Objective:
     with two, where nothing is left to divide by, it is the difference of logits.
 
     Args:
-        rank: of the class aimed at, among the other classes on the unattacked image; 0 for the likeliest.
+        rank: place of the class aimed at, among the other classes on the unattacked image; 0 for the likeliest.
     """
 
     def objective(clean: Tensor, labels: Tensor) -> Climbed:
@@ -74,7 +74,7 @@ class AutoPGD(FixedEpsilonAttack):  # type: ignore[misc]  # foolbox comes withou
 
     Args:
         objective: what is climbed.
-        steps: that are made, each with one gradient.
+        steps: number of steps, each with one gradient.
     """
 
     distance = linf
@@ -83,7 +83,7 @@ class AutoPGD(FixedEpsilonAttack):  # type: ignore[misc]  # foolbox comes withou
         self.objective, self.steps = objective, steps
 
     def run(self, model: Victim, inputs: Any, criterion: Any, *, epsilon: float, **_: Any) -> Any:
-        """As foolbox asks for it."""
+        """Runs as foolbox asks for it."""
         images, restore = ep.astensor_(inputs)
         labels = ep.astensor(criterion.labels).raw
         return restore(ep.astensor(self._climb(model, images.raw, labels, epsilon)))
@@ -111,14 +111,14 @@ class AutoPGD(FixedEpsilonAttack):  # type: ignore[misc]  # foolbox comes withou
 
 
 class _Place:
-    """Where each image stands: `images`, `gradients` (image, ...), `values` and `margins` (image)."""
+    """Current state of each image: `images`, `gradients` (image, ...), `values` and `margins` (image)."""
 
     def __init__(self, images: Tensor, gradients: Tensor, values: Tensor, margins: Tensor):
         self.images, self.gradients, self.values, self.margins = images, gradients, values, margins
 
     @classmethod
     def at(cls, model: Victim, place: Tensor, labels: Tensor, climbed: Climbed) -> "_Place":
-        """What the network says there."""
+        """The network's answer there."""
         place = place.detach().requires_grad_()
         logits = model.output(place).logits
         values = climbed(logits)
@@ -126,7 +126,7 @@ class _Place:
         return cls(place.detach(), gradients, values.detach(), margins(logits.detach(), labels))
 
     def unless(self, other: "_Place", is_other: Tensor) -> "_Place":
-        """This, but the other for some images."""
+        """The same place, but the other for some images."""
         wide = _per_image(is_other)
         return _Place(
             torch.where(wide, other.images, self.images),
@@ -147,7 +147,7 @@ class _StepSizes:
         self.just_halved = torch.ones_like(values, dtype=torch.bool)
 
     def halved(self, step: int, values: Tensor, best: Tensor) -> Tensor:
-        """Whether each image's step size was halved after this step, so that it goes on from its best place."""
+        """Tells whether each image's step size was halved after this step, so that it goes on from its best place."""
         self.rises += values > self.before
         self.before = values
         if step not in self.checkpoints:

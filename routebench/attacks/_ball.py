@@ -20,29 +20,29 @@ NO_LOSS = ""
 ITERATIVE = ("bim", "pgd", "momentum")
 RESTARTED = ("apgd-ce", "apgd-t")
 ADAPTIVE = (*RESTARTED, "fab-t")
-"""See gradients, and take only images that white-box attacks before them left unbroken."""
+"""Attacks that see gradients, and take only images that white-box attacks before them left unbroken."""
 SCORES = "square"
 """Sees scores alone, and takes likewise only what white-box attacks left."""
 NEAREST = 5
-"""How many survivors get the further starts of `Plan`."""
+"""Number of survivors that get the further starts of `Plan`."""
 WHITE = (*GRADIENT, *ADAPTIVE)
 """Attacks within a ball that see the network itself."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How hard is attacked.
+    """Strength of the attacks.
 
     Args:
-        steps: of iterative attacks, APGD apart.
+        steps: steps of iterative attacks, APGD apart.
         restarts: random starts of PGD and APGD; from the second on, only images that withstood are attacked.
         losses: name to loss.
-        seed: of the cell.
-        apgd_steps: of APGD and FAB, for each class that they aim at.
-        further_starts: of APGD, for each of the `NEAREST` images that came nearest to breaking when it aimed at
-            classes, all towards the class at which they did.
-        queries: of the Square attack.
-        classes: of the data set.
+        seed: the seed of the run.
+        apgd_steps: steps of APGD and FAB, for each class that they aim at.
+        further_starts: further starts of APGD, for each of the `NEAREST` images that came nearest to breaking when it
+            aimed at classes, all towards the class at which they did.
+        queries: number of queries of the Square attack.
+        classes: number of classes of the data set.
     """
 
     steps: int
@@ -56,13 +56,13 @@ class Plan:
 
 
 class Ball:
-    """What attacks of one budget did to the images that the network has right without an attack.
+    """Outcome of attacks of one budget on the images that the network has right without an attack.
 
     Args:
         victim: the network.
         pixels: uint8, (image, channel, height, width), all classified rightly.
         labels: (image).
-        eps: in units of pixels from 0 to 1.
+        eps: budget in units of pixels from 0 to 1.
         smaller: the ball of the next smaller budget, of the same images.
     """
 
@@ -97,7 +97,7 @@ class Ball:
         return known
 
     def broken_by(self, attacks: Iterable[str] | None = None, loss: str | None = None) -> Tensor:
-        """Whether any of these attacks, or any at all, broke each image."""
+        """Tells whether any of these attacks, or any at all, broke each image."""
         found = torch.zeros(len(self.labels), dtype=torch.bool)
         wanted = None if attacks is None else set(attacks)
         for (attack, attacked), broken in self.broken.items():
@@ -106,7 +106,7 @@ class Ball:
         return found
 
     def broken_within(self, attacks: Iterable[str]) -> Tensor:
-        """Whether any of these attacks broke each image with this budget or a smaller one."""
+        """Tells whether any of these attacks broke each image with this budget or a smaller one."""
         wanted = list(attacks)
         found = self.broken_by(wanted)
         return found if self.smaller is None else found | self.smaller.broken_within(wanted)
@@ -168,7 +168,7 @@ class Ball:
 
 
 def _on_what_is_left(name: str, plan: Plan) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """What an attack is run with, one after the other: the loss, and the attack."""
+    """Arguments that an attack is run with, one after the other: the loss, and the attack."""
     if name == "apgd-ce":
         yield "cross-entropy", AutoPGD(cross_entropies, plan.apgd_steps)
     elif name == "apgd-t":

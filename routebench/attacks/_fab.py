@@ -12,11 +12,11 @@ from routebench.attacks._losses import margins
 from routebench.attacks._victim import Victim
 
 OVERSHOOT = 1.05
-"""How far a step goes, where 1 ends on the linearised boundary; eta in the paper."""
+"""Length of a step, where 1 ends on the linearised boundary; eta in the paper."""
 BIAS = 0.1
 """The largest weight of the step that starts from the unattacked image; alpha_max in the paper."""
 BACK = 0.9
-"""How far from the unattacked image an adversarial one is put after each step, as a share; beta in the paper."""
+"""Share of the way from the unattacked image at which an adversarial one is put after each step; beta in the paper."""
 
 
 class FastAdaptiveBoundary(FixedEpsilonAttack):  # type: ignore[misc]  # foolbox comes without types
@@ -29,8 +29,8 @@ class FastAdaptiveBoundary(FixedEpsilonAttack):  # type: ignore[misc]  # foolbox
     because rounding to 8 bit follows; the paper's is the nearest one.
 
     Args:
-        rank: of the class aimed at, among the other classes on the unattacked image; 0 for the likeliest.
-        steps: that are made, each with one gradient and two passes.
+        rank: place of the class aimed at, among the other classes on the unattacked image; 0 for the likeliest.
+        steps: number of steps, each with one gradient and two passes.
     """
 
     distance = linf
@@ -39,7 +39,7 @@ class FastAdaptiveBoundary(FixedEpsilonAttack):  # type: ignore[misc]  # foolbox
         self.rank, self.steps = rank, steps
 
     def run(self, model: Victim, inputs: Any, criterion: Any, *, epsilon: float, **_: Any) -> Any:
-        """As foolbox asks for it."""
+        """Runs as foolbox asks for it."""
         images, restore = ep.astensor_(inputs)
         labels = ep.astensor(criterion.labels).raw
         return restore(ep.astensor(self._follow(model, images.raw, labels, epsilon)))
@@ -72,9 +72,9 @@ def nearest_on(gradient: Tensor, rise: Tensor, place: Tensor) -> Tensor:
     Where the box allows no such step, the one that comes closest.
 
     Args:
-        gradient: of what is climbed, (image, pixel).
+        gradient: gradient of what is climbed, (image, pixel).
         rise: (image); below zero to descend.
-        place: that the step starts from, (image, pixel).
+        place: point that the step starts from, (image, pixel).
 
     Returns:
         (image, pixel).
@@ -94,7 +94,7 @@ def nearest_on(gradient: Tensor, rise: Tensor, place: Tensor) -> Tensor:
 
 
 def _slope(model: Victim, place: Tensor, own: Tensor, aim: Tensor) -> tuple[Tensor, Tensor]:
-    """By how much the class aimed at is ahead, (image), and its gradient, (image, pixel)."""
+    """The lead of the class aimed at, (image), and its gradient, (image, pixel)."""
     place = place.detach().requires_grad_()
     logits = model.output(place).logits
     ahead = (logits.gather(1, aim) - logits.gather(1, own))[:, 0]

@@ -12,11 +12,11 @@ from routebench.attacks._victim import Victim
 
 
 class _OwnLoss:
-    """Mixed into a gradient attack of foolbox. Gradients that are not finite count as zero.
+    """A part of foolbox's gradient attacks that gives the loss. Gradients that are not finite count as zero.
 
     Args:
-        loss: to climb; towards a target class, to descend.
-        settings: of the attack.
+        loss: the loss to climb; towards a target class, to descend.
+        settings: the attack's settings.
     """
 
     def __init__(self, loss: AttackLoss, **settings: Any):
@@ -24,7 +24,7 @@ class _OwnLoss:
         self.loss = loss
 
     def get_loss_fn(self, model: Victim, labels: ep.Tensor) -> Callable[[ep.Tensor], ep.Tensor]:
-        """As foolbox asks for it."""
+        """The loss as foolbox asks for it."""
         return lambda inputs: ep.astensor(self.loss(model.output(inputs.raw), labels.raw))
 
     def value_and_grad(self, loss_fn: Callable[[ep.Tensor], ep.Tensor], x: ep.Tensor) -> tuple[ep.Tensor, ep.Tensor]:

@@ -1,4 +1,4 @@
-"""What a gradient attack climbs, or descends towards a target class."""
+"""Losses that a gradient attack climbs, or descends towards a target class."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from routebench.losses import LOSSES, Moment
 from routebench.models.network import Output
 
 AttackLoss = Callable[[Output, Tensor], Tensor]
-"""Of an output and labels (image), summed over images, so that images do not weaken each other's gradient."""
+"""Loss from an output and labels (image), summed so that images do not weaken each other's gradient."""
 
 ATTACKED = ("training", "cross-entropy", "difference")
 
@@ -36,7 +36,7 @@ def attack_loss(name: str, training: str) -> AttackLoss:
 
 
 def distinct(names: list[str], training: str) -> dict[str, str]:
-    """For each loss, the first one that is the same: a network trained by cross entropy has it twice."""
+    """The first of the losses that is the same as each: a network trained by cross entropy has it twice."""
     first: dict[str, str] = {}
     return {name: first.setdefault(training if name == "training" else name, name) for name in names}
 

@@ -16,9 +16,9 @@ from routebench.attacks._victim import BATCH, Victim, scaled
 WITH_GRADIENTS = ("carlini-wagner", "deepfool")
 FROM_DECISIONS = ("boundary", "hop-skip-jump")
 SEARCHES = 6
-"""For the constant c of Carlini and Wagner, from 0.1 on, times ten until it is large enough."""
+"""Number of searches for the constant c of Carlini and Wagner, from 0.1 on, times ten until it is large enough."""
 FAR = 5.0
-"""How far Carlini and Wagner's attack can go in arctanh of pixels, in which black and white lie at 7.3."""
+"""Reach of Carlini and Wagner's attack in arctanh of pixels, in which black and white lie at 7.3."""
 LONGER = (1.0, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5)
 """Factors of a change that rounding to 8 bit undid, until it holds."""
 
@@ -50,12 +50,12 @@ def shortest(
 
     Args:
         victim: the network.
-        name: of `WITH_GRADIENTS` or `FROM_DECISIONS`.
+        name: a name of `WITH_GRADIENTS` or `FROM_DECISIONS`.
         pixels: uint8, (image, channel, height, width).
         labels: (image).
-        steps: of DeepFool at most, and of each search for the constant of Carlini and Wagner's attack.
+        steps: number of steps of DeepFool at most, and of each search for the constant of Carlini and Wagner's attack.
         queries: about how often decision-based attacks may ask per image.
-        seed: of the cell.
+        seed: the seed of the run.
     """
     before, failed = victim.queries, False
     found, distances = pixels.clone(), torch.full((len(labels),), torch.inf)
@@ -105,7 +105,7 @@ def _from_decisions(name: str, queries: int) -> Any:
 
 
 def _other_classes(victim: Victim, pixels: Tensor, labels: Tensor) -> Tensor:
-    """For each image the nearest of the others that the network takes for another class: where decisions start.
+    """The nearest image that the network takes for another class, for each image: where decisions start.
 
     Raises:
         ValueError: there is none.

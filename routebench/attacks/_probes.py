@@ -15,7 +15,7 @@ from routebench.capsules.layers import CapsuleLayer
 
 
 def gradient_profile(victim: Victim, loss: AttackLoss, pixels: Tensor, labels: Tensor) -> dict[str, float]:
-    """What the input gradient of a loss looks like on unattacked images.
+    """Statistics of the input gradient of a loss on unattacked images.
 
     Source: Hinton, Sabour and Frosst, ICLR 2018, section 6 (shares of exact zeros, and magnitude).
 
@@ -40,7 +40,7 @@ def gradient_profile(victim: Victim, loss: AttackLoss, pixels: Tensor, labels: T
 
 
 def largest_difference(victim: Victim, pixels: Tensor, asked: int = 3) -> float:
-    """By how much logits differ at most when the same images are classified again."""
+    """The largest difference of logits when the same images are classified again."""
     images = scaled(pixels, victim.device)
     answers = torch.stack([victim.output(images).logits for _ in range(asked)])
     return float((answers - answers[0]).abs().max())
@@ -48,7 +48,7 @@ def largest_difference(victim: Victim, pixels: Tensor, asked: int = 3) -> float:
 
 @contextmanager
 def constant_coupling(network: nn.Module) -> Iterator[None]:
-    """While this lasts, gradients go around the routing loop: coupling is what it is, but counts as a constant."""
+    """Leads gradients around the routing loop while this lasts: coupling is what it is, but counts as a constant."""
     with intercepted(routed_layers(network), _hold):
         yield
 

@@ -9,7 +9,7 @@ import torch
 
 @contextmanager
 def seeded(device: torch.device, *parts: object) -> Iterator[None]:
-    """While this lasts, torch's global generators, which foolbox draws from, start from these parts; then as before.
+    """Starts torch's global generators, which foolbox draws from, from these parts while this lasts; then as before.
 
     Args:
         device: whose generator counts besides the CPU's.

@@ -13,7 +13,7 @@ from routebench.attacks._losses import margins
 from routebench.attacks._victim import Victim
 
 SHARE = 0.8
-"""Of pixels that the first squares cover."""
+"""Share of the pixels that the first squares cover."""
 HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 """Queries of 10,000 after which that share is halved; other budgets in proportion."""
 
@@ -41,7 +41,7 @@ class Square(FixedEpsilonAttack):  # type: ignore[misc]  # foolbox comes without
         self.queries = queries
 
     def run(self, model: Victim, inputs: Any, criterion: Any, *, epsilon: float, **_: Any) -> Any:
-        """As foolbox asks for it."""
+        """Runs as foolbox asks for it."""
         images, restore = ep.astensor_(inputs)
         labels = ep.astensor(criterion.labels).raw
         return restore(ep.astensor(self._search(model, images.raw, labels, epsilon)))

@@ -1,4 +1,4 @@
-"""What an attack returned, as it is stored and judged: 8-bit images within the budget, looked at anew."""
+"""Outcomes of an attack as stored and judged: 8-bit images within the budget, looked at anew."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ TOLERANCE = 1e-5  # of float32 pixels in [0, 1]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an attack did to images, by what the stored images show.
+    """Outcome of an attack on images, by what the stored images show.
 
     Args:
         images: uint8, (image, channel, height, width).
@@ -34,7 +34,7 @@ class Outcome:
 
 
 def grey_levels(eps: float) -> int:
-    """How many of 255 levels a pixel may change by: eps rounded down, because stored images have 8 bits."""
+    """Number of levels of 255 by which a pixel may change: eps rounded down, because stored images have 8 bits."""
     return int(eps * 255 + 1e-6)
 
 
@@ -70,12 +70,12 @@ def attack_within(
 
     Args:
         victim: the network.
-        attack: with foolbox's call.
+        attack: an attack with foolbox's call.
         pixels: uint8, (image, channel, height, width), on the CPU.
-        labels: (image), which to get away from.
-        eps: in units of pixels from 0 to 1.
+        labels: classes to get away from, (image).
+        eps: budget in units of pixels from 0 to 1.
         seed: tells this use from others.
-        targets: (image), which to get to instead.
+        targets: classes to get to instead, (image).
         starts: how often each image is attacked, from random starts of its own; the largest margin counts.
     """
     levels = grey_levels(eps)
@@ -101,7 +101,7 @@ def attack_within(
 
 
 def _nearest(outcome: Outcome, starts: int) -> Outcome:
-    """Of each image's starts, which follow one another, the one with the largest margin; outside where any is."""
+    """The start with the largest margin of each image, whose starts follow one another; outside where any is."""
     first = torch.arange(0, len(outcome.margins), starts)
     places = first + outcome.margins.view(-1, starts).argmax(dim=1)
     return Outcome(

@@ -24,8 +24,8 @@ class Victim(Model):  # type: ignore[misc]  # foolbox comes without types that m
     within 1e-6 of 0 or 1 are clamped and pass no gradient, which the checks for zero gradients would show.
 
     Args:
-        network: in evaluation mode, its parameters without gradient; see `under_attack`.
-        device: that it is on.
+        network: the network in evaluation mode, its parameters without gradient; see `under_attack`.
+        device: the device that it is on.
     """
 
     def __init__(self, network: nn.Module, device: torch.device):
@@ -36,7 +36,7 @@ class Victim(Model):  # type: ignore[misc]  # foolbox comes without types that m
 
     @property
     def bounds(self) -> Bounds:
-        """Of pixels."""
+        """Bounds of pixels."""
         return Bounds(0, 1)
 
     def __call__(self, inputs: Any) -> Any:
@@ -85,7 +85,7 @@ class Victim(Model):  # type: ignore[misc]  # foolbox comes without types that m
 
 @contextmanager
 def under_attack(network: nn.Module, device: torch.device) -> Iterator[Victim]:
-    """While this lasts, the network is in evaluation mode, and no gradient is computed for its parameters."""
+    """Keeps the network in evaluation mode and computes no gradient for its parameters while this lasts."""
     was_training = network.training
     learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
     network.eval().requires_grad_(requires_grad=False)

@@ -1,4 +1,4 @@
-"""What every capsule network is made of: capsules, the votes between two layers, layers, and schedules."""
+"""Parts of every capsule network: capsules, the votes between two layers, layers, and schedules."""
 
 from routebench.capsules.population import Activations, Capsules, Poses, Sizes
 from routebench.capsules.votes import Votes

@@ -11,13 +11,13 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Field:
-    """Along one axis of the image, the receptive fields of the cells of a grid.
+    """Receptive fields of the cells of a grid along one axis of the image.
 
     Args:
-        cells: of the grid.
-        pixels: of the image.
+        cells: number of cells of the grid.
+        pixels: number of pixels of the image.
         first: centre of the first cell's receptive field, in pixels; the first pixel is at 0.
-        step: from one centre to the next, in pixels.
+        step: distance from one centre to the next, in pixels.
     """
 
     cells: int
@@ -32,18 +32,18 @@ class Field:
 
     @property
     def centres(self) -> Float[Tensor, " cell"]:
-        """From the centre of the image, in pixels."""
+        """Centres of the receptive fields from the centre of the image, in pixels."""
         return self.first + self.step * torch.arange(self.cells) - (self.pixels - 1) / 2
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """What is added to the votes of every child of a grid.
+    """Numbers added to the votes of every child of a grid.
 
     Args:
-        rows: by the row of the grid that the child is in.
-        columns: by its column.
-        elements: of the flattened pose, to which these two are added.
+        rows: numbers by the row of the grid that the child is in.
+        columns: numbers by its column.
+        elements: those of the flattened pose to which these two are added.
     """
 
     rows: Float[Tensor, " row"]
@@ -51,7 +51,7 @@ class Coordinates:
     elements: tuple[int, int]
 
     def offset(self, types: int, pose: int) -> Float[Tensor, "child pose"]:
-        """For children that run by row, column and type."""
+        """Offsets of children that run by row, column and type."""
         offset = torch.zeros(len(self.rows), len(self.columns), types, pose)
         to_row, to_column = self.elements
         offset[..., to_row] = self.rows[:, None, None]

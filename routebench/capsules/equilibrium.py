@@ -20,7 +20,7 @@ LATE = 10_000
 of EM routing does, has then reached its limit: a fixed point needs an update that stays the same."""
 
 PARTS = ("poses", "activations", "logits")
-"""What a `Routed` has besides its memory and its coupling, which no iteration reads."""
+"""Parts that a `Routed` has besides its memory and its coupling, which no iteration reads."""
 
 NO_EQUATION = (
     "schedule equilibrium-implicit needs a method whose state has a fixed point, and this one's sums grow with every "
@@ -30,14 +30,15 @@ NO_EQUATION = (
 
 @dataclass(frozen=True)
 class Solve:
-    """How a batch of images came to rest.
+    """Course of a batch of images to rest.
 
     Args:
         of: `routing`, or `gradient` for the equation of the implicit gradient.
-        residual: of each layer and image, in the last update; for the gradient one row, relative to the gradient that
-            came in. NaN where there was no update after the first.
-        updates: that each image took, the first and the last included; for the gradient, products with the Jacobian.
-        tolerance: below which an image counts as at rest.
+        residual: residual of each layer and image, in the last update; for the gradient one row, relative to the
+            gradient that came in. NaN where there was no update after the first.
+        updates: number that each image took, the first and the last included; for the gradient, products with the
+            Jacobian.
+        tolerance: residual below which an image counts as at rest.
     """
 
     of: str
@@ -81,8 +82,8 @@ class Equilibrium:
     Args:
         solver: `anderson`, or `damped` with half steps; see `routebench.capsules.fixed_point`.
         gradient: `one-step` or `implicit`.
-        tolerance: of the residual.
-        gradient_limit: of products with the Jacobian.
+        tolerance: residual below which an image counts as at rest.
+        gradient_limit: most products with the Jacobian.
     """
 
     solver: str = "anderson"
@@ -187,7 +188,7 @@ class Packing:
 
     Args:
         states: `Routed` of each layer, for their shapes.
-        images: in the batch. The lanes of one image are next to each other.
+        images: number of images in the batch. The lanes of one image are next to each other.
     """
 
     def __init__(self, states: Sequence[Any], images: int):
@@ -250,7 +251,7 @@ def _pass(
 
 @contextmanager
 def _buffers_kept(layers: Sequence[CapsuleLayer]) -> Iterator[None]:
-    """What a method counts in training, such as running statistics, follows the last update of a batch alone."""
+    """Keeps what a method counts in training, such as running statistics, to the last update of a batch alone."""
     training = [layer for layer in layers if layer.training]
     before = [(buffer, buffer.clone()) for layer in training for buffer in layer.buffers()]
     try:

@@ -19,12 +19,12 @@ Gap = Callable[[States, States], Float[Tensor, " image"]]
 """z and f(z) to the residual of every image; one that is not finite counts as the worst."""
 
 REGULARISATION = 1e-6
-"""Added to the correlations of the residuals, whose diagonal is 1."""
+"""Number added to the correlations of the residuals, whose diagonal is 1."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Where a solver stands.
+    """State of a solver.
 
     Args:
         states: the best known of every image: what an update (a damped one, in damped iteration) made of the state
@@ -46,7 +46,7 @@ class Solver(ABC):
 
     @abstractmethod
     def settle(self, states: States, found: States) -> States:
-        """What to hand out for the states z, of which f(z) was found."""
+        """The states to hand out for the states z, of which f(z) was found."""
 
     @abstractmethod
     def next(self, states: States, found: States, residual: Float[Tensor, " image"]) -> States:
@@ -65,8 +65,8 @@ def solve(update: Update, start: States, gap: Gap, *, solver: Solver, tolerance:
         start: the first z.
         gap: the residual of z and f(z).
         solver: chooses the states in between.
-        tolerance: of the residual.
-        limit: of updates for an image, those included whose result was thrown away.
+        tolerance: residual below which an image counts as at rest.
+        limit: most updates for an image, those included whose result was thrown away.
     """
     best, states = start.clone(), start
     lowest = start.new_full((len(start),), torch.inf)
@@ -149,7 +149,7 @@ class Anderson(Solver):
         return found
 
     def next(self, states: States, found: States, residual: Float[Tensor, " image"]) -> States:
-        """Extrapolated where that is possible, else f(z), or the last f(z) that was kept."""
+        """The extrapolated states where that is possible, else f(z), or the last f(z) that was kept."""
         kept = residual <= self._bound
         self._plain = torch.where(kept[:, None], found, self._plain)
         self._wait = torch.where(kept, (self._wait - 1).clamp(min=0), self._penalty)
@@ -180,14 +180,14 @@ class Anderson(Solver):
         return torch.stack([weight[:, None] * entry.value for weight, entry in shares]).sum(dim=0)
 
     def _same_sign(self, tried: States) -> Bool[Tensor, " image"]:
-        """Whether every part that had one sign in all remembered values still has it."""
+        """Tells whether every part that had one sign in all remembered values still has it."""
         had = torch.stack([entry.signs | ~entry.known[:, None, None] for entry in self._entries]).all(dim=0)
         return (~had | _signs(tried, self.parts)).flatten(1).all(dim=1)
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """What is remembered of one state z: f(z), and g = f(z) - z, each part of it relative to that of f(z)."""
+    """Memory of one state z: f(z), and g = f(z) - z, each part of it relative to that of f(z)."""
 
     value: States
     direction: States  # g / |g|
@@ -217,7 +217,7 @@ class _Entry:
 
 
 def _signs(states: States, parts: list[int]) -> Bool[Tensor, "image part 2"]:
-    """Whether a part is nowhere negative, and whether it is nowhere positive."""
+    """Tells whether a part is nowhere negative, and whether it is nowhere positive."""
     found = [
         torch.stack([(part >= 0).all(dim=1), (part <= 0).all(dim=1)], dim=1)
         for part in states.split(parts, dim=1)  # type: ignore[no-untyped-call]
@@ -230,16 +230,16 @@ def mixing_weights(
     size: Float[Tensor, "image entry"],
     known: Bool[Tensor, "image entry"],
 ) -> Float[Tensor, "image entry"]:
-    """a that minimises |sum_i a_i g_i|^2 with sum_i a_i = 1, over the known entries; the others get 0.
+    """a that minimises |sum_i a_i g_i|^2 with sum_i a_i = 1, over the known states; the others get 0.
 
     With g_i = |g_i| e_i and the correlations C_ij = <e_i, e_j>, `a_i` is in proportion to
     `sum_j (C + r)^-1_ij / (|g_i| |g_j|)`: so regularised, the residuals of late states, which are small, count as much
     as those of early ones. Solved in double precision.
 
     Args:
-        direction: e; finite for entries that are not known, too.
+        direction: e; finite for states that are not known, too.
         size: |g|.
-        known: whether an entry counts.
+        known: whether a state counts.
     """
     with torch.autocast(direction.device.type, enabled=False):
         correlation = (direction @ direction.transpose(1, 2)).double()

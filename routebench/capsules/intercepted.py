@@ -19,7 +19,7 @@ def routed_layers(network: nn.Module) -> list[CapsuleLayer]:
 
 @contextmanager
 def intercepted(layers: list[CapsuleLayer], see: Seen) -> Iterator[None]:
-    """While this lasts, the votes of the layers pass by somebody before they are routed.
+    """Passes the votes of the layers by somebody before they are routed, while this lasts.
 
     Args:
         layers: that are left as they were.

@@ -19,7 +19,7 @@ from routebench.ops import Competition, Windows, length, squash
 
 @runtime_checkable
 class RoutedCapsules(Protocol):
-    """What a layer reads of routing's answer; `routebench.routing.Routed` is one."""
+    """Fields that a layer reads of routing's answer; `routebench.routing.Routed` is one."""
 
     @property
     def poses(self) -> Tensor:
@@ -36,7 +36,7 @@ class RoutedCapsules(Protocol):
 
 @runtime_checkable
 class Routing(Protocol):
-    """What a layer asks of its routing method; `routebench.routing.RoutingMethod` is one."""
+    """Methods that a layer asks of its routing method; `routebench.routing.RoutingMethod` is one."""
 
     sizes: Sizes
     competition: str
@@ -64,11 +64,11 @@ class PrimaryCapsules(nn.Module):
         channels: feature maps that come in.
         types: capsule types at each position.
         pose: elements of a pose.
-        kernel, stride: of the convolution.
+        kernel, stride: size and step of the convolution's window.
         presence: how activations arise. `length`: poses are squashed and their length is the activation (Sabour et
             al. 2017). `logistic`: one more channel per type goes through a sigmoid (Hinton et al. 2018). `none`: poses
             are layer-normalised and activations are 1 (Tsai et al. 2020).
-        bias: of the convolution.
+        bias: give the convolution a bias.
         layer_norm: normalise poses with `logistic`, too.
         batch_norm: with `logistic`, normalise every channel of the convolution over the batch and all positions, with
             a gain and a bias (Hahn et al. 2019).
@@ -118,7 +118,7 @@ class PrimaryCapsules(nn.Module):
 
 
 class CapsuleLayer(nn.Module):
-    """What dense and convolutional layers share: votes are made, routed, and become the capsules of the layer."""
+    """The common work of dense and convolutional layers: votes are made, routed, and become the layer's capsules."""
 
     routing: Routing
     below: tuple[int, int, int] | int
@@ -129,7 +129,7 @@ class CapsuleLayer(nn.Module):
         raise NotImplementedError
 
     def capsules(self, routed: RoutedCapsules, batch: int) -> Capsules:
-        """What routing returned, as a layer of capsules; without activations every parent is present."""
+        """The capsules of a layer from what routing returned; without activations every parent is present."""
         raise NotImplementedError
 
     def forward(self, children: Capsules) -> Capsules:
@@ -187,8 +187,8 @@ class DenseCapsules(CapsuleLayer):
         coordinates: what is added to the votes of a child for its place (Hinton et al. 2018, section 4); a number is
             the scale by which the centre of its cell, measured from the centre of the grid in cells, is added to two
             elements (row to element P - 1, column to 2P - 1 of a P x P pose); None for nothing.
-        weight_std: of the initial weights; None for sqrt(parents / (fan x children)) with fan = P for matrices and
-            the child's pose for vectors, as in the code of Tsai et al. 2020.
+        weight_std: standard deviation of the initial weights; None for sqrt(parents / (fan x children)) with fan = P
+            for matrices and the child's pose for vectors, as in the code of Tsai et al. 2020.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class ConvCapsules(CapsuleLayer):
         types: capsule types of this layer.
         pose_in, pose: elements of a child's and of a parent's pose.
         routing: makes the routing method.
-        kernel, stride: of the windows; no padding.
+        kernel, stride: size and step of the windows; no padding.
         matrix: poses are square matrices.
         weight_std: as in `DenseCapsules`, where the children of one window count.
     """

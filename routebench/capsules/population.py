@@ -51,7 +51,7 @@ class Capsules:
     activations: Tensor = None  # type: ignore[assignment]  # a tensor as soon as capsules are there
     logits: Tensor | None = None
     has_activations: bool = field(init=False, repr=False)
-    """Whether activations were given."""
+    """Tells whether activations were given."""
 
     def __post_init__(self) -> None:
         """Raises TypeError for what is no tensor, and ValueError for shapes that no capsules have."""
@@ -70,7 +70,7 @@ class Capsules:
 
     @property
     def on_grid(self) -> bool:
-        """Whether the capsules lie on a height x width grid."""
+        """Tells whether the capsules lie on a height x width grid."""
         return self.poses.ndim == 5
 
     def flat(self) -> "Capsules":

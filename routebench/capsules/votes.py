@@ -47,7 +47,7 @@ class Votes:
         self._given = Sweep(children, weight, competition, offset, packed=WeakTensorKeyDictionary())
         self._stored: Tensor | None = None  # lane, parent, child, pose
         self.watch: Callable[[Tensor], Tensor | None] | None = None
-        """Called with the coupling (lane, child, parent) of every sweep, for analyses and tests, which may give another
+        """Function of the coupling (lane, child, parent) of every sweep, for analyses and tests, which may give another
         one in its place; votes are stored, and those that `dense` has stored are used. Of `aggregate` it only sees the
         coupling."""
 
@@ -99,7 +99,7 @@ class Votes:
         return None if wanted else stored
 
     def misfit(self, means: Float[Tensor, "lane parent pose"]) -> Float[Tensor, "lane child parent pose_in"]:
-        """How far children are from what their parents' means predict for them: `(V_ij - mean_j) W_ij^-1`, stored.
+        """Distances of children from what their parents' means predict for them: `(V_ij - mean_j) W_ij^-1`, stored.
 
         For weights that are square matrices. Source: Hinton, Sabour and Frosst, ICLR 2018, appendix A.2.
         """
@@ -124,12 +124,12 @@ class Votes:
         """One iteration's work: logits, coupling, and the weighted moments of the votes.
 
         `logit_ij = <V_ij - c_j, query_j> - 1/2 <(V_ij - c_j)^2, curvature_j> + bias_j`, from which the competition
-        makes the coupling R. Without query, curvature and bias, shares are equal.
+        makes the coupling R. Without query, curvature and bias, coupling is uniform.
 
         Args:
-            query, curvature, bias: of the logits; None means zero.
+            query, curvature, bias: terms of the logits; None means zero.
             centre: c, about which votes are taken; None means zero. Near the mean of the votes it avoids cancellation.
-            weights: w, of the children; None means one.
+            weights: w, the children's; None means one.
             moments: 1, or 2 to have the second moment too.
             constant_coupling: stop the gradient at the coupling.
             watched: whether `watch` is called; not for a sweep whose coupling the next one makes again.
@@ -157,7 +157,7 @@ class Votes:
         """sum_i R_ij V_ij for a coupling that the method made itself.
 
         Votes are made some images at a time, and anew in backward; those that `dense` has stored are used. For one
-        coupling that all lanes share, there are none: it is a matrix product.
+        coupling common to all lanes, there are none: it is a matrix product.
 
         Args:
             coupling: the coefficients.

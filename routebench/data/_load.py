@@ -97,7 +97,7 @@ class _Kept:
 
 
 _kept: dict[tuple[object, ...], _Kept] = {}
-"""By all that a name's meaning depends on; the last used at the end."""
+"""Data sets by all that a name's meaning depends on; the last used at the end."""
 _reading: list[dict[str, object]] = []
 """One for each loader that runs: the states of what it loads."""
 _lock = RLock()
@@ -106,7 +106,7 @@ _plan = next(_plans)
 
 
 def read_again() -> None:
-    """From now on, data sets of plug-ins are read again, since nobody knows which files they are read from."""
+    """Has data sets of plug-ins read again from now on, since nobody knows which files they are read from."""
     global _plan  # noqa: PLW0603  # of the process, as what is kept
     _plan = next(_plans)
 
@@ -115,9 +115,9 @@ def _loaded(name: str, root: str | None, folder: Path, stand_ins: bool) -> Datas
     """The data set, kept while the state of what it was read from stays.
 
     Args:
-        name: of the data set.
-        root: of the files of data sets.
-        folder: where relative paths start.
+        name: name of the data set.
+        root: folder of the files of data sets.
+        folder: the place where relative paths start.
         stand_ins: whether the size of a set may stand in for it.
     """
     with _lock:
@@ -148,7 +148,7 @@ def reads(name: str) -> None:
 
 
 def _state(name: str) -> object:
-    """What changes when a data set may have: its loader, and files of which it tells; of a plug-in, with each plan."""
+    """State that changes when a data set may have: its loader, and files it tells; of a plug-in, with each plan."""
     registered, path = _registered(name)
     loader = datasets.entries[registered] if registered in datasets else None  # not as a look-up wraps it
     stamp = getattr(loader, "stamp", None)

@@ -23,13 +23,13 @@ ROTATION, SHEAR, SCALE = 20.0, 0.2, (0.8, 1.2)  # degrees, pixels per pixel, fac
 SEED = 0
 FINGERPRINTS = {"affnist-synthetic": "8016c981560505e2", "affnist5k-synthetic": "c4fc4be55af6ceeb"}
 TEST_DIGITS = (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009)
-"""Of each class in MNIST's test part, of which affNIST's test part has `OFFICIAL_VERSIONS` each."""
+"""Digits of each class in MNIST's test part, of which affNIST's test part has `OFFICIAL_VERSIONS` each."""
 OFFICIAL_VERSIONS = 32
 ALIKE = 1e-3
 """Share of images that may be the same as others: two versions of one digit can come out alike, a batch cannot."""
 PAGE = "https://www.cs.toronto.edu/~tijmen/affNIST/"
 PLACES = ("affNIST/transformed/test.mat", "affNIST/transformed/test_batches/*.mat")
-"""Where official files are looked for, below the folder of data sets: all in one, or in batches."""
+"""Places of official files below the folder of data sets: all in one, or in batches."""
 
 
 @datasets.register("affnist")
@@ -99,7 +99,7 @@ def official_test_files() -> list[Path]:
 
 
 def _near() -> str:
-    """What lies near where the official file should, in words."""
+    """Names of what lies near where the official file should, in words."""
     root, place = data_root(), data_root() / PLACES[0]
     for folder in (place.parent.parent, place.parent):
         if not folder.is_dir() and (found := near(folder.name, folder.parent)):
@@ -205,7 +205,7 @@ def _transformed(images: Images) -> Images:
 
 
 def _linear_maps(count: int, random: np.random.RandomState) -> NDArray[np.float64]:
-    """Scaled, then sheared along x, then turned: (n, 2, 2), from the image's place to the canvas's."""
+    """Maps that scale, then shear along x, then turn: (n, 2, 2), from the image's place to the canvas's."""
     angle = np.deg2rad(random.uniform(-ROTATION, ROTATION, count))
     shear, (x, y) = random.uniform(-SHEAR, SHEAR, count), random.uniform(*SCALE, (2, count))
     turn = _matrices(np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle))

@@ -23,18 +23,18 @@ def gaussian_noise(pixels: Pixels, level: float, random: RandomState) -> Pixels:
 
 
 def shot_noise(pixels: Pixels, level: float, random: RandomState) -> Pixels:
-    """So many photons at most."""
+    """Counts so many photons at most."""
     return torch.from_numpy(random.poisson((level * pixels).numpy()) / level)
 
 
 def impulse_noise(pixels: Pixels, level: float, random: RandomState) -> Pixels:
-    """This share of all values becomes black or white."""
+    """Turns this share of all values black or white."""
     drawn = torch.from_numpy(random.random_sample(pixels.shape))
     return torch.where(drawn < level / 2, 0.0, torch.where(drawn < level, 1.0, pixels))
 
 
 def gaussian_blur(pixels: Pixels, level: float, _: RandomState) -> Pixels:
-    """Of this width in pixels, with black around the image."""
+    """Blurs by this width in pixels, with black around the image."""
     reach = int(np.ceil(3 * level))
     taps = torch.exp(-0.5 * (torch.arange(-reach, reach + 1, dtype=pixels.dtype) / level) ** 2)
     taps = taps / taps.sum()
@@ -44,7 +44,7 @@ def gaussian_blur(pixels: Pixels, level: float, _: RandomState) -> Pixels:
 
 
 def contrast(pixels: Pixels, level: float, _: RandomState) -> Pixels:
-    """This share of the distance to the image's mean is left."""
+    """Leaves this share of the distance to the image's mean."""
     mean = pixels.mean(dim=(2, 3), keepdim=True)
     return mean + level * (pixels - mean)
 
@@ -55,7 +55,7 @@ def brightness(pixels: Pixels, level: float, _: RandomState) -> Pixels:
 
 
 def pixelate(pixels: Pixels, level: float, _: RandomState) -> Pixels:
-    """Made smaller to this share, rounded down, by Pillow's box filter, and large again."""
+    """Makes the image smaller to this share, rounded down, by Pillow's box filter, and large again."""
     height, width = pixels.shape[2:]
     small = max(1, int(level * width)), max(1, int(level * height))
     planes = pixels.flatten(0, 1).mul(255).round().to(torch.uint8).numpy()
@@ -74,7 +74,7 @@ CORRUPTIONS: dict[str, tuple[Corruption, tuple[float, ...]]] = {
     "brightness": (brightness, (0.1, 0.2, 0.3, 0.4, 0.5)),
     "pixelate": (pixelate, (0.6, 0.5, 0.4, 0.3, 0.25)),
 }
-"""By name, each with its level at severities 1 to 5, for pixels from 0 to 1.
+"""Corruptions by name, each with its level at severities 1 to 5, for pixels from 0 to 1.
 
 Levels of noise, contrast, brightness and coarse pixels are those of Hendrycks and Dietterich, ICLR 2019, for 224 x 224
 images. Those of blur are ours, since theirs (1 to 6 pixels) leave nothing of 28 x 28. Not theirs either: brightness is

@@ -1,4 +1,4 @@
-"""What a data set is, and how parts are held out of it."""
+"""Data sets, and how parts are held out of them."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -80,7 +80,7 @@ class Images:
 
     @property
     def multi_label(self) -> bool:
-        """Whether an image may show several classes at once, or none."""
+        """Tells whether an image may show several classes at once, or none."""
         return self.labels.ndim == 2
 
     def with_one_label(self) -> "Images":
@@ -134,11 +134,11 @@ class Dataset:
     """A data set in three parts that share no image.
 
     Args:
-        name: as the user calls it; only official bytes carry an official name.
+        name: the name that the user calls it by; only official bytes carry an official name.
         classes: what each label means.
-        train: what is trained on.
+        train: the images that are trained on.
         held_out: the rest of the official training part, for selection.
-        test: what is measured on, once.
+        test: the images that are measured on, once.
         fingerprint: see `fingerprint`.
         source: one line that says where the images come from.
         left_out: what lies beside them and is not used, in words; empty if nothing does.
@@ -292,8 +292,8 @@ def facts(
 
     Args:
         train, held_out, test: numbers of images.
-        shape: of each: channels, height and width.
-        classes: how many.
+        shape: shape of each: channels, height and width.
+        classes: number of classes.
         several: whether an image may show several classes.
         views: how many test images in a row show the same object; None if several do, but not in a row.
     """

@@ -22,7 +22,7 @@ LEAST = 3  # different images of a class that a test part is split off
 SUFFIXES = frozenset([".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"])
 TRAIN, HELD_OUT, TEST = "train", "val", "test"
 PARTS = {TRAIN: ("train", "training"), HELD_OUT: ("val", "valid", "validation"), TEST: ("test", "testing")}
-"""What the folder of each part may be called, see `looks`."""
+"""Names that the folder of each part may have, see `looks`."""
 
 
 @datasets.register("folder:PATH")
@@ -64,7 +64,7 @@ def _stamp(path: str) -> str:
 
 
 def _files_below(folder: str, links: int = 2) -> Iterator[os.DirEntry[str]]:
-    """What lies in a folder; as images are read, links to the folders of parts and classes are followed."""
+    """Files in a folder; as images are read, links to the folders of parts and classes are followed."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=links > 0) and not entry.name.startswith(HIDDEN):
@@ -117,7 +117,7 @@ class _Listing:
         return len(self.files)
 
     def some(self, count: int, at_least: int) -> "_Listing":
-        """So many of the files, see `some_of`."""
+        """The listing of so many of the files, see `some_of`."""
         if count == len(self):
             return self
         chosen = some_of(torch.tensor(self.labels), count, at_least).tolist()
@@ -126,13 +126,13 @@ class _Listing:
 
 @dataclass(frozen=True)
 class _Found:
-    """What a folder holds, before any image is read.
+    """Content of a folder, before any image is read.
 
     Args:
         place: the folder.
-        side: of all images, in pixels; None for the common size.
+        side: size of all images, in pixels; None for the common size.
         classes: names.
-        parts: `TRAIN`, and of `HELD_OUT` and `TEST` those that are there.
+        parts: `TRAIN`, and those of `HELD_OUT` and `TEST` that are there.
         unused: what else lies there, by kind, in words.
     """
 
@@ -144,7 +144,7 @@ class _Found:
 
     @property
     def name(self) -> str:
-        """Of the data set."""
+        """Name of the data set."""
         return f"folder:{self.place.resolve().name}" + (f"?size={self.side}" if self.side else "")
 
     @property
@@ -229,7 +229,7 @@ def _images_of_classes(part: Path) -> dict[str, list[Path]]:
 
 
 def _on_arrays(place: Path) -> str:
-    """What to do with NumPy arrays, where some lie there; else empty."""
+    """Advice on NumPy arrays, where some lie there; else empty."""
     return f"; {ARRAYS_ADVICE}" if any(file.suffix.lower() in ARRAYS for file in place.rglob("*")) else ""
 
 
@@ -290,7 +290,7 @@ def _read(found: _Found, source: str) -> Dataset:
 
 
 def _pages(files: Sequence[Path], pages: Sequence[int], place: Path) -> list[str]:
-    """Of files with several pages, all but the first are not used."""
+    """Note on files with several pages, of which all but the first are not used."""
     several = [file.relative_to(place) for file, count in zip(files, pages, strict=True) if count > 1]
     more = sum(pages) - len(pages)
     pages_of = f"{counted(more, 'further page', 'further pages')} of {counted(len(several), 'file', 'files')}"
@@ -308,12 +308,12 @@ def _first_copies(pixels: Tensor, owner: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Copies:
-    """Which images are the same as others.
+    """Images that are the same as others.
 
     Args:
-        files, labels: of all images.
-        first: for each, the number of the image that is kept in its place; its own if it is kept.
-        found: where they are from.
+        files, labels: files and labels of all images.
+        first: the number, for each, of the image that is kept in its place; its own if it is kept.
+        found: the folder's content that they are from.
     """
 
     files: Sequence[Path]

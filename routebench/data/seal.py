@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from routebench.errors import UserError
 
 FOLD = "fold:"
-"""How names begin of data sets that have no test image of another; see `routebench.data.folds`."""
+"""Start of the names of data sets that have no test image of another; see `routebench.data.folds`."""
 _FOLD_OF = re.compile(rf"(?:take:\d+:)?{FOLD}\d+/\d+:(.*)", re.DOTALL)
 _seals: list[str] = []
 """The data set of each `sealed_test_images` that is open. It holds for all threads of this process."""

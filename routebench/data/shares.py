@@ -12,15 +12,15 @@ from routebench.errors import UserError
 
 
 def shares(sizes: Sequence[int], count: int, at_least: int = 0) -> list[int]:
-    """How many to take of each group so that `count` are taken in all, each group giving its share.
+    """Numbers to take of each group so that `count` are taken in all, each group giving its share.
 
     Shares are rounded down, and the groups with the largest remainders give one more. No group gives fewer than
     `at_least`, or than it has.
 
     Args:
-        sizes: of the groups; more than `count` in all.
+        sizes: sizes of the groups; more than `count` in all.
         count: how many to take.
-        at_least: of each group.
+        at_least: smallest number of each group.
 
     Raises:
         UserError: `count` is too small for `at_least` of each group.
@@ -47,7 +47,7 @@ def some_of(
     Args:
         labels: where an image may show several classes, each set of classes that occurs counts as one.
         count: how many to take, fewer than there are.
-        at_least: of each class.
+        at_least: smallest number of each class.
 
     Raises:
         UserError: as in `shares`.

@@ -13,7 +13,7 @@ from routebench.errors import UserError
 from routebench.registry import datasets
 
 TAKE, FOLDER = "take:", "folder:"
-"""How names begin of some images of a set, and of a folder."""
+"""Starts of the names of some images of a set, and of a folder."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Importing torchvision, also where its compiled part was built for another torch."""
+"""Imports torchvision, also where its compiled part was built for another torch."""
 
 from importlib import import_module
 from types import ModuleType

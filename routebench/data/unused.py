@@ -1,4 +1,4 @@
-"""What lies in a folder and is not used, and what lies near a file that is missing."""
+"""Names of what lies in a folder and is not used, and of what lies near a file that is missing."""
 
 import difflib
 import os
@@ -19,7 +19,7 @@ SYSTEM = frozenset(
      "@eadir", "__macosx", "desktop.ini", "ehthumbs.db", "icon\r", "lost+found", "system volume information",
      "thumbs.db"]
 )  # fmt: skip
-"""What operating systems write into folders unasked, in small letters."""
+"""Names that operating systems write into folders unasked, in small letters."""
 SYSTEM_STARTS = ("._", ".trash-", ".nfs")
 DEEPEST = 4
 """Folders below that of data sets in which a missing file is looked for."""
@@ -28,19 +28,19 @@ MOST = 10_000
 
 
 def is_system(name: str) -> bool:
-    """Whether an operating system writes files or folders of this name."""
+    """Tells whether an operating system writes files or folders of this name."""
     return name.lower() in SYSTEM or name.lower().startswith(SYSTEM_STARTS)
 
 
 def unused(place: Path, used: Collection[Path], suffixes: Collection[str], linked: Collection[Path] = ()) -> list[str]:
-    """What lies in a folder and is not used, by kind: how many, and one by name.
+    """Content of a folder that is not used, by kind: how many, and one by name.
 
     What an operating system writes is left out.
 
     Args:
         place: the folder.
         used: files in it.
-        suffixes: of files that could be used.
+        suffixes: endings of files that could be used.
         linked: folders in it that are looked into although they are links.
     """
     known, found = {*used}, dict[tuple[str, str], list[Path]]()
@@ -73,7 +73,7 @@ def _entries(place: Path, linked: Collection[Path]) -> Iterator[Path]:
 
 
 def _kind(entry: Path, place: Path, suffixes: Collection[str]) -> tuple[str, str]:
-    """What is not used, in words: of one, and of several."""
+    """Names of a kind that is not used, in words: of one, and of several."""
     if any(part.startswith(HIDDEN) for part in entry.relative_to(place).parts):
         return "hidden", "hidden"
     if entry.is_dir():

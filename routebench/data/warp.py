@@ -19,7 +19,7 @@ def warp(pixels: NDArray[np.uint8], maps: NDArray[np.float64], side: int) -> NDA
         pixels: (n, height, width).
         maps: (n, 2, 3): to the place on the canvas, (x, y) in pixels from its centre, the place in the image, from its
             centre: [x', y'] = maps[:, :2] [x, y] + maps[:, 2].
-        side: of the canvas, in pixels.
+        side: width of the canvas, in pixels.
 
     Returns:
         (n, side, side).

@@ -1,4 +1,4 @@
-"""Which back end does a sweep: the wish of the run, what can be done here, and what was used.
+"""Choice of the back end for a sweep: the wish of the run, what can be done here, and what was used.
 
 `auto` takes the fastest that can do the sweep: `triton` on a GPU, `fused` on a processor, `reference` for the rest. A
 back end that is asked for by name is used or refused, never replaced. Equal sums of a dense layer are one matrix
@@ -73,7 +73,7 @@ def use(name: str) -> None:
 
 
 def unavailable(name: str, device: torch.device) -> str:
-    """Why a back end can do no sweep at all on a device; empty if it can do some."""
+    """Reason why a back end can do no sweep at all on a device; empty if it can do some."""
     if name not in KERNELS:
         return ""
     children, weight = torch.zeros(1, 1, 8, device=device), torch.zeros(1, 1, 8, 16, device=device)

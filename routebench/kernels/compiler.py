@@ -32,7 +32,7 @@ FLAGS = (
     "-fPIC",
 )
 THREADS = ("-fopenmp",)
-"""What a compiler may lack; without it, parts run on threads of Python's."""
+"""Options that a compiler may lack; without them, parts run on threads of Python's."""
 TOLD = logging.getLogger("routebench.kernels")
 PATIENCE = 300
 """Seconds after which a compiler is given up."""
@@ -48,7 +48,7 @@ def library(child_pose: int, pose: int, side: int) -> ctypes.CDLL:
 
     Args:
         child_pose, pose: elements of a child's pose and of a vote.
-        side: of matrix poses; 0 for vectors.
+        side: rows of matrix poses; 0 for vectors.
 
     Raises:
         NoCompiler: there is no C++ compiler, or it failed.
@@ -130,7 +130,7 @@ def _compile(compiler: tuple[str, ...], source: Path, definitions: tuple[str, ..
 
 
 def _digest(compiler: tuple[str, ...], source: Path = SOURCE) -> str:
-    """Of everything that a compiled library depends on; a home folder may serve machines of several kinds."""
+    """Digest of everything that a compiled library depends on; a home folder may serve machines of several kinds."""
     parts = (
         source.read_text(encoding="utf-8"),
         " ".join(FLAGS + THREADS),
@@ -146,7 +146,7 @@ def _version(compiler: tuple[str, ...]) -> str:
 
 
 def _processor() -> str:
-    """What instructions there are."""
+    """The instructions that the processor has."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

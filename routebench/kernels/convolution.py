@@ -25,7 +25,7 @@ from routebench.kernels.backend import wished
 from routebench.kernels.reference import is_transformed
 
 LEAST = 2.0
-"""How many times fewer multiplications this must take than the direct way, transforms counted in."""
+"""The least factor of multiplications that this must save over the direct way, transforms counted in."""
 
 FEW_MAPS = 64
 """Maps with which torch's convolution is faster if channels lie last; with 256 of 9 x 9 it takes 1.4 times as long."""
@@ -37,8 +37,8 @@ class Convolution(nn.Conv2d):
     With few maps, on a processor, channels of what comes and goes lie last in memory, where torch is faster.
 
     Args:
-        channels, maps: that come in and go out.
-        kernel, stride: of rows and columns alike.
+        channels, maps: numbers of maps that come in and go out.
+        kernel, stride: size and step of the window, of rows and columns alike.
         bias: add one number to each map that goes out.
     """
 
@@ -62,8 +62,8 @@ class Correlation(NamedTuple):
     """Sizes of a correlation with stride 1, each of rows and of columns.
 
     Args:
-        taps: of a kernel.
-        outputs: of the result.
+        taps: sizes of a kernel.
+        outputs: sizes of the result.
     """
 
     taps: tuple[int, int]
@@ -71,7 +71,7 @@ class Correlation(NamedTuple):
 
     @property
     def inputs(self) -> tuple[int, int]:
-        """What all outputs together see."""
+        """Sizes of what all outputs together see."""
         return self.outputs[0] + self.taps[0] - 1, self.outputs[1] + self.taps[1] - 1
 
 
@@ -84,7 +84,7 @@ class Transforms(NamedTuple):
 
 
 def pays(images: Tensor, weight: Tensor, stride: int) -> bool:
-    """Whether `convolve` is for these: on a processor, in single precision, and with far fewer multiplications."""
+    """Tells whether `convolve` pays: on a processor, in single precision, and with far fewer multiplications."""
     if images.device.type != "cpu" or images.dtype != torch.float32 or weight.dtype != torch.float32:
         return False
     if images.dim() != 4 or torch.is_autocast_enabled("cpu") or is_transformed() or wished() == "reference":

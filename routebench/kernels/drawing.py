@@ -20,7 +20,7 @@ from routebench.kernels.trust import IMAGES, ROUNDING, differences
 
 @cache
 def missing(channels: int, device: torch.device) -> str:
-    """Why there is no such kernel for a device; empty if there is one. Compiles that of a processor if need be."""
+    """Reason why a device has no such kernel; empty if it has one. Compiles that of a processor if need be."""
     if device.type != "cpu":
         absent = "triton is not installed" if importlib.util.find_spec("triton") is None else ""
         return "; ".join((*filter(None, (absent,)), *obstacles_of(device)))
@@ -48,7 +48,7 @@ def draw(templates: Tensor, maps: Tensor, presences: Tensor, size: tuple[int, in
 
 
 def is_trusted(reference: Callable[..., tuple[Tensor, Tensor]], *given: Tensor) -> bool:
-    """Whether the kernel agrees with a reference, forward and backward; tried once per size of templates and process.
+    """Tells whether the kernel agrees with a reference, forward and backward; tried once per template size and process.
 
     It is tried on the poses of the first images, on a canvas of `TRIED` pixels. A disagreement is a warning.
     """
@@ -225,7 +225,7 @@ class _Sizes(NamedTuple):
 
 
 class _Tile(NamedTuple):
-    """What kernels are compiled for: values of a template, padded, and how many pixels and texels a program takes."""
+    """Constants that kernels are compiled for: values of a padded template, and pixels and texels of a program."""
 
     planes: int
     planes_tile: int
@@ -236,7 +236,7 @@ class _Tile(NamedTuple):
 
 @cache
 def _pixels(size: tuple[int, int], template: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """What turns a map between places from -1 to 1 into one between pixels: on its left and on its right.
+    """The factors, left and right, that turn a map between places from -1 to 1 into one between pixels.
 
     Pixel x of a canvas lies at (2 x + 1) / width - 1; place u of a template is at (u + 1) columns / 2 + 1/2 if its
     first pixel, behind one of zeros, is at 1.

@@ -132,7 +132,7 @@ def _corners(given, image, template, pixels, value, sizes, tile: tl.constexpr):
 
 @_kernel
 def _layer(given, image, template, pixels, value, sizes, tile: tl.constexpr):
-    """What a template shows at pixels, its alpha there, and how what it shows changes to the right and down."""
+    """The template's values at pixels, its alpha there, and how the values change to the right and down."""
     v00, v01, v10, v11, right, lower = _corners(given, image, template, pixels, value, sizes, tile)
     shown = (v00 * (1 - right) + v01 * right) * (1 - lower) + (v10 * (1 - right) + v11 * right) * lower
     last = (value == tile.planes - 1)[:, None]

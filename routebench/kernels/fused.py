@@ -18,11 +18,11 @@ from routebench.kernels.sweep import INPUTS, Packed, Sums, Sweep
 from routebench.ops import Competition, Windows
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
-"""What is taken; computed is in single precision."""
+"""Types that are taken; computed is in single precision."""
 
 
 def obstacle(given: Sweep) -> str:
-    """Why the kernel cannot do this sweep; empty if it can."""
+    """Reason why the kernel cannot do this sweep; empty if it can."""
     if given.children.device.type != "cpu":
         return f"it runs on processors, not on {given.children.device.type}"
     for name in INPUTS:
@@ -36,7 +36,7 @@ def obstacle(given: Sweep) -> str:
 
 @cache
 def missing(child_pose: int, pose: int, side: int) -> str:
-    """Why there is no kernel for a pose size on this machine; empty if there is one. Compiles it if need be."""
+    """Reason why there is no kernel for a pose size on this machine; empty if there is one. Compiles it if need be."""
     try:
         library(child_pose, pose, side)
     except NoCompiler as error:
@@ -198,14 +198,14 @@ class _Work:
         return found
 
     def _pack(self, tensor: Tensor) -> Tensor:
-        """Of (lane, ...): (block, position, ..., image in the block)."""
+        """Packs (lane, ...) to (block, position, ..., image in the block)."""
         return pack(tensor.reshape(self.images, self.positions, *tensor.shape[1:]), self.kernel)
 
     def _unpack(self, array: Tensor) -> Tensor:
         return unpack(array, self.images, self.kernel).flatten(0, 1)
 
     def _partial(self, *, scalar: bool = False) -> Tensor:
-        """For each part, an array (block, position, parent) or (block, position, parent, pose) of its own."""
+        """An array (block, position, parent) or (block, position, parent, pose) for each part."""
         rest = () if scalar else (self.pose,)
         shape = (self.parts, self.blocks, self.positions, self.parents, *rest, self.side_by_side)
         return torch.empty(shape, dtype=torch.float32)
@@ -305,7 +305,7 @@ def _total(partial: Tensor) -> Tensor:
 
 
 def _edges(count: int, parts: int) -> list[int]:
-    """Where parts of `count` things begin and end, if there are as many parts, of nearly one length."""
+    """Bounds of parts of `count` things, if there are as many parts, of nearly one length."""
     parts = max(1, min(parts, count))
     return [count * part // parts for part in range(parts + 1)]
 

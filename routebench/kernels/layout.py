@@ -1,4 +1,4 @@
-"""How the fused kernel wants its arrays: images side by side in a vector register."""
+"""Layout of the fused kernel's arrays: images side by side in a vector register."""
 
 import ctypes
 import math
@@ -12,7 +12,7 @@ ALIGNMENT = 64
 
 
 def pack(values: Tensor, kernel: ctypes.CDLL) -> Tensor:
-    """From (image, ...) to (block, ..., image in the block), in single precision; the last block ends in zeros.
+    """Packs (image, ...) to (block, ..., image in the block), in single precision; the last block ends in zeros.
 
     The kernel goes through both arrays in order, which is several times faster than a transposed copy in torch.
     """
@@ -26,7 +26,7 @@ def pack(values: Tensor, kernel: ctypes.CDLL) -> Tensor:
 
 
 def unpack(values: Tensor, images: int, kernel: ctypes.CDLL) -> Tensor:
-    """Back to (image, ...) from (block, ..., image in the block)."""
+    """Unpacks (block, ..., image in the block) to (image, ...)."""
     plain = values.new_empty(images, *values.shape[1:-1])
     _rearrange(kernel.unpack_images, values.contiguous(), plain, plain.shape)
     return plain

@@ -20,15 +20,15 @@ from routebench.kernels.sweep import Sweep
 VOTES = ("children", "weight", "offset")
 """The tensors that votes are made of."""
 INPUTS = (*VOTES, "factor")
-"""With what they are multiplied by: the coupling or the vectors, by lane."""
+"""Names of the inputs: votes, and their factor, which is the coupling or the vectors, by lane."""
 Tensors = dict[str, Tensor]
 """Those of `INPUTS` that there are, of one tile or of all; with `gradient` that of the product."""
 Product = Callable[[Sweep, Tensor], Tensor]
-"""From votes that are yet to be made and the factor."""
+"""Multiplies votes that are yet to be made by the factor."""
 
 
 def aggregate(given: Sweep, coupling: Float[Tensor, "#lane child parent"]) -> Float[Tensor, "lane parent pose"]:
-    """sum_i R_ij V_ij. A coupling that all lanes share goes into the weights, and the rest is one matrix product."""
+    """sum_i R_ij V_ij. A coupling common to all lanes goes into the weights, and the rest is one matrix product."""
     if len(coupling) == 1:
         return _scaled(given, coupling[0])
     if given.competition.windows is not None:
@@ -54,7 +54,7 @@ def _dot(given: Sweep, vectors: Tensor) -> Tensor:
 def _by_parent(
     children: Tensor, weight: Tensor, offset: Tensor | None, coupling: Tensor
 ) -> Float[Tensor, "lane parent pose"]:
-    """For each parent of a dense layer, all children's poses times its coupling, and those times all its weights.
+    """Products of a dense layer for each parent: all children's poses by its coupling, and those by all its weights.
 
     Stores the poses once for each parent.
     """
@@ -149,7 +149,7 @@ def _tiles(rows: Tensor, parents: int) -> list[tuple[slice, slice]]:
 
 
 def _images(settings: Mapping[str, Any], tensors: Tensors) -> list[Tensors]:
-    """What belongs to some images; weights and offsets belong to all."""
+    """The parts of tensors that belong to some images; weights and offsets belong to all."""
     given = _votes_of(settings, tensors)
     return [
         {name: reference.part(name, value, images, given.positions) for name, value in tensors.items()}

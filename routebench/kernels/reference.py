@@ -49,7 +49,7 @@ def dense(given: Sweep, watch: Watch | None = None, stored: Tensor | None = None
 
 
 def is_transformed() -> bool:
-    """Whether torch.func (vmap, jacrev, jvp, ..) or forward-mode differentiation is at work.
+    """Tells whether torch.func (vmap, jacrev, jvp, ..) or forward-mode differentiation is at work.
 
     They go through plain operations only: through `dense`, but through no `autograd.Function` of ours.
     """
@@ -120,7 +120,7 @@ def _coupling(given: Sweep, apart: Tensor, squares: Tensor | None) -> Float[Tens
 
 
 def _uniform_first(given: Sweep) -> Sums:
-    """With uniform coupling the first moment is one matrix product, without any votes."""
+    """The sums with uniform coupling: the first moment is one matrix product, without any votes."""
     weighted = shares(given)
     mass = weighted.sum(dim=1, keepdim=True).expand(-1, given.weight.shape[1])
     first = over_children(given, in_lanes(given) * weighted[..., None], given.weight)
@@ -163,7 +163,7 @@ def _pull_tiles(given: Sweep, of_sums: Sequence[Tensor | None], wanted: Sequence
 
 
 def precision(device: str) -> dict[str, Any]:
-    """What autocast is set to now."""
+    """The current settings of autocast."""
     enabled = torch.is_autocast_enabled(device)
     return {"device_type": device, "dtype": torch.get_autocast_dtype(device), "enabled": enabled}
 
@@ -210,7 +210,7 @@ def _tile(given: Sweep, images: slice) -> Sweep:
 
 
 def part(name: str, value: Tensor, images: slice, positions: int) -> Tensor:
-    """What belongs to some images, as a view."""
+    """The part of a value that belongs to some images, as a view."""
     if name in ("weight", "offset"):  # all images have them in common
         return value
     scale = 1 if name == "children" else positions

@@ -17,7 +17,7 @@ Packed = MutableMapping[Tensor, tuple[int, Tensor]]
 
 
 class Sums(NamedTuple):
-    """What one sweep over the children leaves for each parent. With coupling R, weights w and centre c:
+    """Sums that one sweep over the children leaves for each parent. With coupling R, weights w and centre c:
 
     mass: sum_i w_i R_ij, of shape (lane, parent).
     first: sum_i w_i R_ij (V_ij - c_j), of shape (lane, parent, pose).
@@ -41,9 +41,9 @@ class Sweep:
         weight: W, (child, parent, pose in, pose out), or (child, parent, P, P) for P x P matrix poses.
         competition: how logits become coupling; its windows say which cells a position sees.
         offset: added to every vote of a child.
-        query, curvature, bias: of the logits; without all three, shares are equal.
+        query, curvature, bias: terms of the logits; without all three, coupling is uniform.
         centre: c, about which votes are taken.
-        weights: w, of the children.
+        weights: w, the children's.
         moments: 1 or 2.
         constant_coupling: no gradient goes through the coupling.
         packed: where a kernel may keep children in its own layout for other sweeps; it must not outlive the routing of
@@ -79,12 +79,12 @@ class Sweep:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether no logits are asked for."""
+        """Tells whether no logits are asked for."""
         return self.query is None and self.curvature is None and self.bias is None
 
     @property
     def is_matrix(self) -> bool:
-        """Whether poses are matrices, which weights multiply from the right."""
+        """Tells whether poses are matrices, which weights multiply from the right."""
         return self.weight.shape[2] != self.children.shape[2]
 
     @property

@@ -48,7 +48,7 @@ def sums(given, out, sizes, per_part, tile: tl.constexpr):
 
 @_kernel
 def totals(given, out, sizes, per_part, tile: tl.constexpr):
-    """For each child of a tile of lanes, its greatest logit and the sum of all exponentials of logits less this one.
+    """The greatest logit of each child for a tile of lanes, and the sum of all exponentials of logits less this one.
 
     Both are (lane, child). Where each parent competes apart, a logit is the greatest of its own: (lane, child, parent).
     """
@@ -67,7 +67,7 @@ def totals(given, out, sizes, per_part, tile: tl.constexpr):
 
 @_kernel
 def expectations(given, gradients, out, sizes, per_part, tile: tl.constexpr):
-    """For each child of a tile of lanes, the sum of w R dL/dR over competing parents: as `totals`."""
+    """The sum of w R dL/dR over competing parents, for each child of a tile of lanes: as `totals`."""
     at = _axes(tl.program_id(0) * tile.lanes_tile, tile)
     part = tl.program_id(1)
     vectors = _vectors(given, at, sizes, tile)
@@ -113,9 +113,9 @@ def to_parents(given, gradients, out, sizes, per_part, tile: tl.constexpr):
 
 @_kernel
 def to_children(given, gradients, out, sizes, per_part, tile: tl.constexpr):
-    """What one child gets from one part of the lanes.
+    """Gradients that one child gets from one part of the lanes.
 
-    Gradients of its poses (lane, child, pose in) and weights (lane, child), and of W and the offset, which are sums
+    They are of its poses (lane, child, pose in) and weights (lane, child), and of W and the offset, which are sums
     over lanes: of the inputs' shapes, behind an axis of parts.
     """
     child = tl.program_id(0)
@@ -174,7 +174,7 @@ def _votes(given, child, vectors, at, sizes, tile: tl.constexpr):
 
 @_kernel
 def _children_at(given, child, at, sizes, tile: tl.constexpr):
-    """Where u[lane, row, 0] of one child are, (lane, 1, row, 1), and which there are."""
+    """Addresses of u[lane, row, 0] of one child, (lane, 1, row, 1), and which there are."""
     lanes, _, rows, _ = at
     if given.cell_of is None:
         images, cells = lanes, child
@@ -188,7 +188,7 @@ def _children_at(given, child, at, sizes, tile: tl.constexpr):
 
 @_kernel
 def _weight_at(pointer, number, at, tile: tl.constexpr):
-    """Where W[number, parent, 0, column] are, (1, parent, 1, column), and which there are."""
+    """Addresses of W[number, parent, 0, column], (1, parent, 1, column), and which there are."""
     _, parents, _, columns = at
     first = (number * tile.parents + parents) * (tile.inner * tile.columns)
     place = first[None, :, None, None] + columns[None, None, None, :]
@@ -255,7 +255,7 @@ def _gains(gradients, at, sizes, tile: tl.constexpr):
 
 @_kernel
 def _gain(gradients, apart, gains):
-    """What the loss gains with w R: (lane, parent)."""
+    """The gain of the loss with w R: (lane, parent)."""
     of_mass, of_first, of_second = gains
     terms = tl.zeros_like(apart)
     if gradients.first is not None:
@@ -305,7 +305,7 @@ def _over_poses(terms):
 
 @_kernel
 def _of_child(pointer, child, at, sizes, otherwise: tl.constexpr):
-    """What every lane has for one child: (lane,) of (lane, child)."""
+    """Values of every lane for one child: (lane,) of (lane, child)."""
     lanes = at[0]
     if pointer is None:
         return tl.zeros_like(lanes).to(tl.float32) + otherwise
@@ -316,7 +316,7 @@ def _of_child(pointer, child, at, sizes, otherwise: tl.constexpr):
 
 @_kernel
 def _store_of_child(pointer, values, child, at, sizes):
-    """Into (lane, child)."""
+    """Stores into (lane, child)."""
     if pointer is not None:
         lanes = at[0]
         tl.store(pointer + lanes.to(tl.int64) * sizes.seen + child, values, mask=lanes < sizes.lanes)
@@ -324,7 +324,7 @@ def _store_of_child(pointer, values, child, at, sizes):
 
 @_kernel
 def _of_competitions(pointer, child, at, sizes, otherwise: tl.constexpr, tile: tl.constexpr):
-    """What competitions for one child have: (lane, parent) of (lane, child, parent); (lane, 1) if parents share it."""
+    """Values of competitions for one child: (lane, parent) of (lane, child, parent); (lane, 1) if parents share it."""
     if tile.coupling == "apart":
         place, inside = _competitions_at(child, at, sizes, tile)
         return tl.load(pointer + place, mask=inside, other=otherwise)
@@ -334,14 +334,14 @@ def _of_competitions(pointer, child, at, sizes, otherwise: tl.constexpr, tile: t
 
 @_kernel
 def _store_of_competitions(pointer, values, child, at, sizes, tile: tl.constexpr):
-    """Into (lane, child, parent)."""
+    """Stores into (lane, child, parent)."""
     place, inside = _competitions_at(child, at, sizes, tile)
     tl.store(pointer + place, values, mask=inside)
 
 
 @_kernel
 def _competitions_at(child, at, sizes, tile: tl.constexpr):
-    """Where (lane, child, parent) are of one child, and which there are."""
+    """Addresses of (lane, child, parent) of one child, and which there are."""
     lanes, parents, _, _ = at
     first = (lanes.to(tl.int64) * sizes.seen + child) * tile.parents
     inside = (lanes < sizes.lanes)[:, None] & (parents < tile.parents)[None, :]
@@ -360,7 +360,7 @@ def _load_scalars(pointer, at, sizes, tile: tl.constexpr):
 
 @_kernel
 def _store_scalars(pointer, values, part, at, sizes, tile: tl.constexpr):
-    """Into (part, lane, parent)."""
+    """Stores into (part, lane, parent)."""
     if pointer is not None:
         place, inside = _scalars_at(part, at, sizes, tile)
         tl.store(pointer + place, values, mask=inside)
@@ -378,7 +378,7 @@ def _load_poses(pointer, at, sizes, tile: tl.constexpr):
 
 @_kernel
 def _store_poses(pointer, values, part, at, sizes, tile: tl.constexpr):
-    """Into (part, lane, parent, row, column)."""
+    """Stores into (part, lane, parent, row, column)."""
     if pointer is not None:
         place, inside = _poses_at(part, at, sizes, tile)
         tl.store(pointer + place, values, mask=inside)
@@ -386,7 +386,7 @@ def _store_poses(pointer, values, part, at, sizes, tile: tl.constexpr):
 
 @_kernel
 def _scalars_at(part, at, sizes, tile: tl.constexpr):
-    """Where (part, lane, parent) are, and which there are."""
+    """Addresses of (part, lane, parent), and which there are."""
     lanes, parents, _, _ = at
     first = (lanes.to(tl.int64) + part * sizes.lanes) * tile.parents
     inside = (lanes < sizes.lanes)[:, None] & (parents < tile.parents)[None, :]
@@ -395,7 +395,7 @@ def _scalars_at(part, at, sizes, tile: tl.constexpr):
 
 @_kernel
 def _poses_at(part, at, sizes, tile: tl.constexpr):
-    """Where (part, lane, parent, row, column) are, and which there are."""
+    """Addresses of (part, lane, parent, row, column), and which there are."""
     scalars, some = _scalars_at(part, at, sizes, tile)
     elements, real = _elements_at(at, tile)
     place = scalars[:, :, None, None] * (tile.rows * tile.columns) + elements[None, None, :, :]
@@ -404,7 +404,7 @@ def _poses_at(part, at, sizes, tile: tl.constexpr):
 
 @_kernel
 def _elements_at(at, tile: tl.constexpr):
-    """Where (row, column) are in a vote, and which there are."""
+    """Addresses of (row, column) in a vote, and which there are."""
     _, _, rows, columns = at
     place = rows[:, None] * tile.columns + columns[None, :]
     return place, (rows < tile.rows)[:, None] & (columns < tile.columns)[None, :]

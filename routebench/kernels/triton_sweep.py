@@ -23,7 +23,7 @@ from routebench.kernels.sweep import INPUTS, Sums, Sweep
 from routebench.ops import Competition, Windows
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
-"""What is taken; computed is in single precision."""
+"""Types that are taken; computed is in single precision."""
 PROGRAMS = 2048
 """Programs that keep a large GPU busy: its 132 multiprocessors times some 16 warps. A constant, so that sums are taken
 in the same order on every GPU."""
@@ -41,7 +41,7 @@ class Inputs(NamedTuple):
     cell_of: (position, child), the cell that a child is at a position; None in a dense layer.
     peak, total: (lane, child), the greatest logit of all that compete for a child and the sum of all exponentials of
         logits less this peak, where parents of other lanes compete.
-    expected: (lane, child), the expectation of the gradient over all that compete for a child, likewise.
+    expected: (lane, child), the expectation of the gradient over all that compete for a child, too.
         Where each parent type competes apart, these three are (lane, child, parent).
     """
 
@@ -69,7 +69,7 @@ class Sizes(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """What a kernel is compiled for: sizes, the same padded to powers of two, and options.
+    """Constants that a kernel is compiled for: sizes, the same padded to powers of two, and options.
 
     coupling: `one`, `softmax` over the parents of a lane, `shared` with other lanes, or `apart`, with other lanes but
         for each parent by itself.
@@ -95,7 +95,7 @@ class Tile(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How programs share out the work.
+    """Division of the work among programs.
 
     grid: tiles of lanes, or children, and the parts that the loop over the other is split into.
     per_part: steps of the loop in one part.
@@ -108,7 +108,7 @@ class Plan(NamedTuple):
 
 
 def obstacle(given: Sweep) -> str:
-    """Why the kernels cannot do this sweep; empty if they can."""
+    """Reason why the kernels cannot do this sweep; empty if they can."""
     return next(_obstacles(given), "")
 
 
@@ -133,7 +133,7 @@ def _obstacles(given: Sweep) -> Iterator[str]:
 
 @lru_cache(maxsize=64)
 def obstacles_of(device: torch.device) -> tuple[str, ...]:
-    """Why Triton does not run on a device."""
+    """Reasons why Triton does not run on a device."""
     if device.type != "cuda":
         return (f"tensors are on {device.type!r}, and not on 'cuda'",)
     if torch.cuda.get_device_capability(device) < (8, 0):
@@ -217,7 +217,7 @@ def _gradients(given: Sweep, gradients: list[Tensor | None], wanted: set[str]) -
 
 
 def _inputs(given: Sweep) -> Inputs:
-    """What the kernels read; two small tensors more where a child couples to parents of other lanes."""
+    """Tensors that the kernels read; two small ones more where a child couples to parents of other lanes."""
     tensors = {name: value.contiguous() for name in INPUTS if (value := getattr(given, name)) is not None}
     inputs, windows = Inputs(**tensors), given.competition.windows
     if windows is None:
@@ -307,7 +307,7 @@ def _lanes(given: Sweep, most: int) -> int:
 
 
 def _parts(programs: int, steps: int) -> tuple[int, int]:
-    """Into how many parts a loop is split, and the steps of one."""
+    """Number of parts that a loop is split into, and the steps of one."""
     wanted = min(-(-PROGRAMS // programs), -(-steps // FEWEST))
     per_part = -(-steps // wanted)
     return -(-steps // per_part), per_part
@@ -319,10 +319,10 @@ def _power_of_two(size: int) -> int:
 
 
 def _coupling(given: Sweep) -> str:
-    """How coupling is made, as `Tile` has it; empty if it cannot."""
+    """The way in which coupling is made, as `Tile` has it; empty if it cannot."""
     axis, is_dense = given.competition.axis, given.competition.windows is None
     if given.is_uniform or axis == "none":
-        return "one"  # and the shares are weights
+        return "one"  # and the coupling coefficients are weights
     if axis == "types" or (is_dense and axis in ("types+positions", "positions")):
         return "softmax"
     return {"types+positions": "shared", "positions": "apart"}.get(axis, "")
@@ -350,7 +350,7 @@ def _per_competition(given: Sweep) -> Tensor:
 
 
 def is_interpreting() -> bool:
-    """Whether kernels run in Triton's interpreter, on the CPU: for tests."""
+    """Tells whether kernels run in Triton's interpreter, on the CPU: for tests."""
     return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "yes", "on", "y")
 
 

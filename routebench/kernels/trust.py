@@ -1,4 +1,4 @@
-"""Once per kind of sweep and process, a kernel is compared with the reference, on the first images of what it is given.
+"""Checks of kernels against the reference, once per kind of sweep and process, on the first images that they are given.
 
 A processor, compiler or driver that nobody has tried must not change results unseen. The check takes up to `IMAGES`
 images, and of a convolutional layer a corner, forward and backward: little beside the first step of a training run.
@@ -20,13 +20,13 @@ IMAGES = 2
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 1e-2}
 """Largest difference that is always allowed, as a share of the largest value of a tensor."""
 ROUNDING = 10
-"""How many times the rounding of the reference is allowed, too: sums that cancel are rounding and nothing else."""
+"""Multiple of the reference's rounding that is allowed, too: sums that cancel are rounding and nothing else."""
 
 _verdicts: dict[tuple[Any, ...], bool] = {}
 
 
 def is_trusted(name: str, kernel: Callable[[Sweep], Sums], given: Sweep) -> bool:
-    """Whether a kernel agreed with the reference in its check; a disagreement is a warning, once.
+    """Tells whether a kernel agreed with the reference in its check; a disagreement is a warning, once.
 
     Without images, or where one has a value that is not finite, nothing can be compared: the next sweep is checked.
     """
@@ -50,7 +50,7 @@ def _can_be_compared(given: Sweep) -> bool:
 
 
 def kind(given: Sweep) -> tuple[Any, ...]:
-    """What decides which code of a kernel runs: shapes without the batch, type, device, and what is left out."""
+    """Facts that decide which code of a kernel runs: shapes without the batch, type, device, and what is left out."""
     windows = given.competition.windows
     present = tuple(name for name in INPUTS if getattr(given, name) is not None)
     where = (given.children.device.type, str(given.children.dtype), str(given.weight.dtype))
@@ -81,7 +81,7 @@ def sample(given: Sweep, dtype: torch.dtype | None = None) -> Sweep:
 
     Args:
         given: what the kernel is to do.
-        dtype: of all leaves; None for their own, or, beside weights of 16 bits, for theirs: kernels take what an
+        dtype: type of all leaves; None for their own, or, beside weights of 16 bits, for theirs: kernels take what an
             earlier sweep has summed in 32 bits, which torch does not multiply with them.
     """
     if dtype is None and given.weight.dtype.itemsize == 2:

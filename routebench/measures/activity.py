@@ -1,4 +1,4 @@
-"""How concentrated the activity of a layer is: per image over capsules, or per capsule over images.
+"""Concentration of a layer's activity: per image over capsules, or per capsule over images.
 
 Activity is not negative: lengths of poses, or activations. Where nothing is active, every share is taken as equal.
 """
@@ -14,7 +14,7 @@ PerImage = Float[Tensor, " image"]
 
 
 def norm_entropy(activity: Activity) -> PerImage:
-    """Entropy of each image's shares, over that of uniform coupling: 1 is spread evenly, 0 is one capsule alone."""
+    """Entropy of each image's activity, over that of an equal one: 1 is spread evenly, 0 is one capsule alone."""
     shares = _shares(activity)
     capsules = activity.shape[1]
     if capsules == 1:
@@ -52,7 +52,7 @@ def top_share(activity: Activity) -> PerImage:
 
 
 def active(activity: Activity, threshold: float) -> PerImage:
-    """How many capsules are above a threshold."""
+    """Number of capsules above a threshold."""
     return (activity > threshold).sum(dim=1).to(activity.dtype)
 
 
@@ -62,7 +62,7 @@ def dead_share(activity: Activity, threshold: float) -> float:
 
 
 def lifetime_sparsity(activity: Activity) -> Float[Tensor, " capsule"]:
-    """Of each capsule over images: 0 is equally active for all, 1 is active for one alone.
+    """Sparsity of each capsule over images: 0 is equally active for all, 1 is active for one alone.
 
     Source: Vinje and Gallant, Science 287 (2000): `(1 - mean^2 / mean of squares) / (1 - 1/n)`, after Treves and Rolls.
     """

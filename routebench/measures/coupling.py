@@ -1,4 +1,4 @@
-"""Where the coupling of a child goes, to one parent as in a tree or to all of them; and whether images change it."""
+"""Direction of a child's coupling, to one parent as in a tree or to all of them; and whether images change it."""
 
 import math
 
@@ -9,13 +9,13 @@ from torch import Tensor
 Coupling = Float[Tensor, "lane child parent"]
 PerChild = Float[Tensor, "lane child"]
 STARVED = 0.1
-"""Of an equal share."""
+"""Share of its mass under uniform coupling below which a parent is starved."""
 
 
 def coupling_entropy(coupling: Coupling) -> PerChild:
-    """Entropy in nats of each child's shares over the parents of its lane: 0 is one parent, ln J is all alike.
+    """Entropy in nats of each child's coupling over the parents of its lane: 0 is one parent, ln J is all alike.
 
-    Shares are coupling divided by its sum over parents, so that methods whose parents do not compete can be compared.
+    Coupling is divided by its sum over parents, so that methods whose parents do not compete can be compared.
     A child without any coupling counts as spread over all.
     """
     total = coupling.sum(dim=2, keepdim=True)
@@ -50,7 +50,7 @@ def share_between(coupling: Float[Tensor, "image child parent"]) -> float:
 
 
 def starved_share(mass: Float[Tensor, "image position parent"]) -> float:
-    """The share of parents that get less than a tenth of an equal share of their children's mass, over all images.
+    """The share of parents that get less than a tenth of their mass under uniform coupling, over all images.
 
     A parent that gets nothing from most images and much from some is not starved: class capsules hardly ever are. In a
     convolutional layer, the parents of each position count.

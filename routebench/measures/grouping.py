@@ -1,4 +1,4 @@
-"""How far two ways of grouping the same things agree."""
+"""Agreement of two ways of grouping the same things."""
 
 import torch
 from jaxtyping import Bool, Float, Int

@@ -1,4 +1,4 @@
-"""How far an iteration still moves the parents."""
+"""Distance by which an iteration still moves the parents."""
 
 import torch
 from jaxtyping import Float

@@ -13,14 +13,14 @@ CHOICES = torch.arange(1, 100, dtype=torch.float32) / 100
 
 @dataclass(frozen=True)
 class Answers:
-    """Which classes are answered, and which are shown."""
+    """Classes that are answered, and classes that are shown."""
 
     answered: Bool[Tensor, "image classes"]
     shown: Bool[Tensor, "image classes"]
 
     @property
     def correct(self) -> Bool[Tensor, " image"]:
-        """Whether exactly the classes shown are answered."""
+        """Tells whether exactly the classes shown are answered."""
         return (self.answered == self.shown).all(dim=1)
 
     def exact_match(self, of: Bool[Tensor, " image"] | None = None) -> float | None:
@@ -37,12 +37,12 @@ class Answers:
 
 
 def share(right: Bool[Tensor, " n"]) -> float | None:
-    """In per cent; None of nothing."""
+    """The share in per cent; None of nothing."""
     return 100 * float(right.double().mean()) if len(right) else None
 
 
 def best_threshold(scores: Float[Tensor, "image classes"], shown: Bool[Tensor, "image classes"]) -> float:
-    """Of 0.01, 0.02 to 0.99, the threshold with the most images right; of equally good ones, the nearest to 0.5."""
+    """The threshold of 0.01, 0.02 to 0.99 with the most images right; of equally good ones, the nearest to 0.5."""
     right = torch.stack([((scores > choice) == shown).all(dim=1).sum() for choice in CHOICES])
     best = CHOICES[right == right.max()]
     return float(best[(best - HALF).abs().argmin()])

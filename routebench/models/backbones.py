@@ -1,4 +1,4 @@
-"""What is below the capsules in the networks of Tsai et al. 2020: standardised pixels and convolutions."""
+"""Layers below the capsules in the networks of Tsai et al. 2020: standardised pixels and convolutions."""
 
 import torch
 from jaxtyping import Float

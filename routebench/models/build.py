@@ -1,4 +1,4 @@
-"""From a model's name to a network."""
+"""Networks by a model's name."""
 
 import inspect
 import typing
@@ -28,7 +28,7 @@ def build(
     """A network with freshly drawn weights.
 
     Args:
-        name: of a registered model.
+        name: name of a registered model.
         shape: (channels, height, width) of the images.
         classes: number of classes.
         method, method_params: the routing of its capsule layers and its hyperparameters, `iterations` among them; None

@@ -1,4 +1,4 @@
-"""Convolutional networks without capsules, of the size of the capsule networks that they control for."""
+"""Convolutional baselines without capsules, of the size of the capsule networks."""
 
 from torch import nn
 
@@ -14,8 +14,8 @@ class ControlCNN(PlainNetwork):
     Args:
         shape: (channels, height, width) of the images.
         classes: number of classes.
-        channels: of both convolutions.
-        kernel, stride: of the first; the second has stride 2.
+        channels: output channels of both convolutions.
+        kernel, stride: size and step of the first one's window; the second has stride 2.
         hidden: units of the hidden layer, which makes the sizes match.
     """
 

@@ -1,4 +1,4 @@
-"""What is known of a network before it is built."""
+"""Facts of a network that are known before it is built."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ Builder = TypeVar("Builder", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Facts:
-    """Where a network comes from, and what its paper says of its size.
+    """Origin of a network, and what its paper says of its size.
 
     Args:
         source: the publication, or what the network is for.
         title: how tables name it; empty for its registered name with a capital.
-        colour: of it in figures, a name of `routebench.analysis.palette`; empty for one that is free.
+        colour: its colour in figures, a name of `routebench.analysis.palette`; empty for one that is free.
         shape: (channels, height, width) of the images that its parameter count is given for.
-        classes: likewise.
+        classes: number of classes that it is given for.
         stated_parameters: the count that the publication states; None where it states none.
         method: the routing method that its parameters are counted with, where its paper has one.
         routed: whether it has capsule layers, and so takes a routing method.

@@ -1,4 +1,4 @@
-"""The shape that all capsule networks share: features, primary capsules, capsule layers, class scores."""
+"""The form of all capsule networks: features, primary capsules, capsule layers, class scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,11 +16,11 @@ from routebench.ops import length_logit
 
 @dataclass(frozen=True)
 class Output:
-    """What a network says of a batch of images.
+    """Answer of a network to a batch of images.
 
     Args:
-        logits: of the classes, unbounded: for cross entropies.
-        scores: of the classes, in [0, 1]: lengths or activations of class capsules, or sigmoids of the logits.
+        logits: logits of the classes, unbounded: for cross entropies.
+        scores: scores of the classes, in [0, 1]: lengths or activations of class capsules, or sigmoids of the logits.
         layers: the capsules of every layer, primary first; empty for a network without capsules.
     """
 

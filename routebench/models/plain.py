@@ -1,4 +1,4 @@
-"""The shape that convolutional networks without capsules share: a body, and a linear classifier on its features."""
+"""The form of convolutional networks without capsules: a body, and a linear classifier on its features."""
 
 from jaxtyping import Float
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Whether a network takes images of a size, found without weights, and the smallest that it takes."""
+"""Check that a network takes images of a size, found without weights, and the smallest that it takes."""
 
 import contextlib
 import hashlib
@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parents[1]
 LARGEST = 256  # pixels; a network that takes no image of this side fails for another reason than size
 ANY_METHOD = "uniform"
 _OWN = ({*inspect.signature(build).parameters} | BY_BUILD) - {"model_params"}
-"""What `build` takes besides a network's own arguments, or gives it."""
+"""Arguments that `build` takes besides a network's own, or gives it."""
 
 
 def expect_buildable(name: str, shape: tuple[int, int, int], classes: int, model_params: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Which parents compete for a child: the axis over which its coupling sums to one."""
+"""Competition of parents for a child: the axis over which its coupling sums to one."""
 
 from typing import Literal, get_args
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from routebench.ops.windows import Windows
 
 Axis = Literal["types", "types+positions", "positions", "children"]
-"""What coupling sums to one over, for each child:
+"""The axis over which coupling sums to one, for each child:
 
 `types`: the parent types at one position; `types+positions`: every parent that sees the child, which is the literal
 reading of Hinton et al. 2018; `positions`: the positions that see it, for each type apart; `children`: the other way

@@ -1,4 +1,4 @@
-"""What EM routing computes from the weighted moments of the votes for a parent."""
+"""Functions that EM routing computes from the weighted moments of the votes for a parent."""
 
 import math
 
@@ -24,7 +24,7 @@ def description_length_logit(
 
     Args:
         mass: S, how much of the children is assigned to each parent.
-        variance: of the votes assigned to it, per pose element.
+        variance: that of the votes assigned to it, per pose element.
         beta_u: cost of describing one vote's element without the parent, per parent type.
         beta_a: cost of having the parent, per parent type.
     """

@@ -6,7 +6,7 @@ from torch import Tensor
 from routebench.ops.competition import Competition
 
 FLOOR = 1e-20
-"""Added to a parent's mass before its logarithm is taken, so that a parent which gets nothing stays finite."""
+"""Number added to a parent's mass before its logarithm, so that a parent which gets nothing stays finite."""
 
 
 def sinkhorn(
@@ -28,7 +28,7 @@ def sinkhorn(
     Args:
         logits: agreement divided by the temperature.
         competition: how parents compete; any axis but `children`, over which the second half would change nothing.
-        rounds: after the first half.
+        rounds: number of rounds after the first half.
     """
     coupling = competition.couple(logits)
     potential = logits.new_zeros(logits.shape[0], logits.shape[2])

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 EPSILON = 1e-8
-"""Added to a squared length before its root is taken, so that the gradient at the zero vector is finite."""
+"""Number added to a squared length before its root is taken, so that the gradient at the zero vector is finite."""
 
 
 def squash(vectors: Float[Tensor, "*axes pose"]) -> Float[Tensor, "*axes pose"]:

@@ -26,10 +26,10 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 ORDER = 32
-"""From this order of the Bessel function on, Debye's expansion alone is used."""
+"""Order of the Bessel function from which on Debye's expansion alone is used."""
 
 TERMS = 14
-"""Of the expansion, besides its first; the first that is left out is below 1e-17 at order `ORDER`."""
+"""Number of terms of the expansion, besides its first; the first left out is below 1e-17 at order `ORDER`."""
 
 
 def log_constant(kappa: Float[Tensor, "*axes"], dimension: int) -> Float[Tensor, "*axes"]:
@@ -132,7 +132,7 @@ def _debye(root: Tensor, order: float) -> tuple[Tensor, Tensor]:
 
 @cache
 def _coefficients() -> tuple[list[list[float]], list[list[float]]]:
-    """Of u_k(t) in powers of t = p^2, with U_k(p) = p^k u_k(p^2), and of what U_k adds to the derivative.
+    """Coefficients of u_k(t) in powers of t = p^2, with U_k(p) = p^k u_k(p^2), and of what U_k adds to the derivative.
 
     DLMF 10.41.10 and 10.41.11: U_(k+1) = p^2 (1 - p^2) U_k' / 2 + (1/8) int_0^p (1 - 5 s^2) U_k(s) ds, and V_k - U_k =
     -p (1 - p^2) (U_(k-1) / 2 + p U_(k-1)'), where 1 - p^2 = kappa^2 / root^2.
@@ -172,7 +172,7 @@ def sample(
     Args:
         mean: unit vectors.
         kappa: concentrations, of the shape of `mean` without its last axis.
-        generator: on the device of `mean`; None for torch's own.
+        generator: a generator on the device of `mean`; None for torch's own.
 
     Raises:
         ValueError: a concentration is negative, or vectors have fewer than 2 elements.

@@ -1,4 +1,4 @@
-"""Which children the parents of a convolutional layer see."""
+"""Windows: the children that the parents of a convolutional layer see."""
 
 import math
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ class Windows:
     """The children that each parent position of a convolutional layer sees (no padding).
 
     Args:
-        height, width: of the grid of children.
-        kernel, stride: of the window.
+        height, width: size of the grid of children.
+        kernel, stride: size and step of the window.
         types: child types at each grid cell.
     """
 
@@ -47,7 +47,7 @@ class Windows:
 
     @cached_property
     def index(self) -> Int[Tensor, "position child"]:
-        """For each parent position, the numbers of the children in its window, in the order row, column, type."""
+        """Numbers of the children in each parent position's window, in the order row, column, type."""
         rows, columns = self.grid
         with torch.inference_mode(mode=False), torch.device("cpu"):  # wherever it is first asked for, it stays
             top = torch.arange(rows) * self.stride
@@ -59,7 +59,7 @@ class Windows:
             return child.reshape(self.positions, -1)
 
     def gather(self, cells: Shaped[Tensor, "batch cell *rest"]) -> Shaped[Tensor, "lane child *rest"]:
-        """What each parent position sees, repeated where windows overlap; lanes are images x positions."""
+        """Values that each parent position sees, repeated where windows overlap; lanes are images x positions."""
         batch, _, *rest = cells.shape
         grid = cells.reshape(batch, self.height, self.width, self.types * math.prod(rest))
         seen = grid.unfold(1, self.kernel, self.stride).unfold(2, self.kernel, self.stride)  # b h w features row column

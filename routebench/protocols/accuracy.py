@@ -85,7 +85,7 @@ def _test_metrics(tested: Mapping[int | None, Evaluation]) -> list[Metric]:
 
 
 def _over_classes(labels: Tensor, tested: Mapping[int | None, Evaluation]) -> list[Metric]:
-    """Of unbalanced classes: the share of the commonest, and the mean over classes of the share that is right."""
+    """Metrics of unbalanced classes: share of the commonest, and the mean over classes of the share that is right."""
     counts = labels.bincount() if labels.ndim == 1 else labels.new_empty(0)
     shown = counts.nonzero()[:, 0]
     if len(shown) < 2 or int(counts.max()) < UNBALANCED * int(counts[shown].min()):
@@ -100,7 +100,7 @@ def _over_classes(labels: Tensor, tested: Mapping[int | None, Evaluation]) -> li
 
 
 def _rest(solves: list[Solve], iterations: int | None) -> list[Metric]:
-    """Under an equilibrium schedule: how far the last update moved images, how many they took, and rest."""
+    """Metrics of an equilibrium schedule: how far the last update moved images, how many they took, and rest."""
     if not solves:
         return []
     residual = torch.cat([solve.residual.amax(dim=0) for solve in solves]).double()
@@ -114,7 +114,7 @@ def _rest(solves: list[Solve], iterations: int | None) -> list[Metric]:
 
 
 def _best_on_test(fit: Fit) -> list[Metric]:
-    """What a selection by test images would have reported."""
+    """Metrics that a selection by test images would have reported."""
     if not fit.test_accuracy:
         return []
     curve = [

@@ -1,4 +1,4 @@
-"""What a protocol is: a cell's identity in, measurements out."""
+"""Protocols: the identity of a run in, measurements out."""
 
 import typing
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ class Metric:
 
     Args:
         metric: what it is, such as `accuracy`.
-        split: of the data set: train, held-out or test; empty where none applies.
+        split: part of the data set: train, held-out or test; empty where none applies.
         unit: `%`, `s`, `count`; empty for a pure number.
         higher_is_better: its direction; None where neither is better.
         test_iterations: how many iterations routing had when it was measured, if that can differ from training.
@@ -41,7 +41,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a protocol found: numbers, and raw outputs by name, per test image where that makes sense."""
+    """Results of a protocol: numbers, and raw outputs by name, per test image where that makes sense."""
 
     metrics: list[Metric]
     arrays: dict[str, Tensor] = field(default_factory=dict)
@@ -54,12 +54,12 @@ class FitRequest:
     Args:
         model, model_params: the network.
         method, method_params: its routing, `iterations` apart; None for a network without capsules.
-        iterations: that it is trained with; None where the method has none.
+        iterations: number that it is trained with; None where the method has none.
         data: name of the data set.
-        recipe: of the training.
-        seed: of the initial weights, the order of batches and the augmentation.
+        recipe: the training recipe.
+        seed: seed of the initial weights, the order of batches and the augmentation.
         every_epoch: keep what every epoch left, not the last weights alone. It is a fit of its own, of equal weights.
-        tested: note the test accuracy after every epoch, which training does not see. Likewise a fit of its own.
+        tested: note the test accuracy after every epoch, which training does not see. It is a fit of its own, too.
     """
 
     model: str
@@ -75,7 +75,7 @@ class FitRequest:
 
 
 def none_kept(epoch: int) -> Mapping[str, Tensor]:
-    """Of a fit that kept its last weights alone."""
+    """Raises an error: the fit kept its last weights alone."""
     raise LookupError(f"the weights of epoch {epoch} were not kept; ask for a fit with every_epoch=True")
 
 
@@ -84,9 +84,9 @@ class Fit:
     """A trained model.
 
     Args:
-        network: on the context's device, in evaluation mode.
+        network: the network on the context's device, in evaluation mode.
         epochs: its training curves.
-        seconds: that training took, in all.
+        seconds: time that training took, in all.
         weights_after: the number of an epoch, from 1, to the weights that it left, as `state_dict` has them; where the
             request was for `every_epoch`.
         test_accuracy: in per cent after each epoch, in order, where the request was for `tested`.
@@ -101,7 +101,7 @@ class Fit:
 
 @typing.runtime_checkable
 class Context(typing.Protocol):
-    """What the engine lends a protocol while it measures."""
+    """Services that the engine lends a protocol while it measures."""
 
     device: torch.device
 
@@ -109,28 +109,28 @@ class Context(typing.Protocol):
         """The trained model, from the store if it is there."""
 
     def progress(self, share: float) -> None:
-        """Tells how much of the cell is done, 0 to 1."""
+        """Tells how much of the run is done, 0 to 1."""
 
 
 class Protocol(ABC):
-    """One kind of measurement. `request` says which fit a cell stands on, `measure` does the work."""
+    """One kind of measurement. `request` says which fit a run stands on, `measure` does the work."""
 
     options: typing.ClassVar[dict[str, Any]] = {}
     """Keys that a suite's preset may set for this protocol, each with what is legal, such as `list[Count]`."""
     alone: typing.ClassVar[bool] = False
-    """Whether nothing else may run beside a cell, because time is measured. It then has all cores."""
+    """Tells whether nothing else may run beside a run, because time is measured. It then has all cores."""
 
     chooses: typing.ClassVar[str] = ""
-    """What is chosen by held-out images, in words; a network that was trained on them is refused then."""
+    """Name of what is chosen by held-out images, in words; a network that was trained on them is refused then."""
 
     trains: typing.ClassVar[bool] = True
-    """Whether what is measured was trained; else weights are random, and nothing is tested."""
+    """Tells whether what is measured was trained; else weights are random, and nothing is tested."""
 
     unsupervised: typing.ClassVar[bool] = False
-    """Whether every registered model that learns without labels is measured too."""
+    """Tells whether every registered model that learns without labels is measured too."""
 
     preload: typing.ClassVar[tuple[str, ...]] = ()
-    """Modules that take long to import and that every cell needs: imported once where cells are processes."""
+    """Modules that take long to import and that every run needs: imported once where runs are processes."""
 
     part_versions: typing.ClassVar[Mapping[str, Mapping[str, int]]] = {}
     """Versions of parts that options name, by kind and name, where numbers have changed since results were published;
@@ -144,10 +144,10 @@ class Protocol(ABC):
         """
 
     def fits(self, request: FitRequest, options: Mapping[str, Any]) -> Iterable[FitRequest]:
-        """Lists all that a cell trains: dry runs foretell how long that takes, and keys hold versions of the parts.
+        """Lists all that a run trains: dry runs foretell how long that takes, and keys hold versions of the parts.
 
         Args:
-            request: the cell's fit.
+            request: the run's fit.
             options: the suite's settings for this protocol, keys as in `options`.
         """
         return (request,)
@@ -158,17 +158,17 @@ class Protocol(ABC):
 
     @abstractmethod
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
-        """Everything that is to be known of one cell.
+        """Measures everything that is to be known of one run.
 
         Args:
-            request: the cell's fit.
+            request: the run's fit.
             options: the suite's settings for this protocol, keys as in `options`.
             context: gives fits, and is told of progress.
         """
 
 
 def expect_one_label(protocol: str, data: Dataset) -> None:
-    """For a protocol that asks which class an image shows, and not which classes.
+    """Refuses data of several labels, for a protocol that asks which class an image shows.
 
     Raises:
         UserError: images may show several.

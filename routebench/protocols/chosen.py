@@ -1,4 +1,4 @@
-"""Which images of a part are looked at, where all would take too long."""
+"""Choice of the images of a part that are looked at, where all would take too long."""
 
 import torch
 from jaxtyping import Int

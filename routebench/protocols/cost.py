@@ -1,4 +1,4 @@
-"""What routing costs: time and memory of routed layers and of a training step, for each back end and batch size."""
+"""Costs of routing: time and memory of routed layers and of a training step, for each back end and batch size."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -36,20 +36,21 @@ class Cost(Protocol):
     """Time and memory of routing with random weights; nothing is trained.
 
     Each time is the median of a `torch.utils.benchmark.Timer`, and is measured twice, the second time after everything
-    else of the cell. On a processor CPU time is measured, too, in units of a yardstick, which other work on the machine
+    else of the run. On a processor CPU time is measured, too, in units of a yardstick, which other work on the machine
     hardly moves. Memory is what one training pass takes at its peak above what was held before, as torch's allocator
     counts it: on a processor in a process of its own. What the machine can do at most, by a large matrix product and a
     large copy, is measured beside it.
 
     A back end that cannot do a method's sweeps, or is not there, is a metric `absent` with the reason in `why`; so
-    is a batch, or a part of the network, that raises. Where no time was measured at all, the cell fails.
+    is a batch, or a part of the network, that raises. Where no time was measured at all, the run fails.
 
     Options:
-        batches: images at a time.
+        batches: numbers of images at a time.
         backends: as in `routebench.kernels.BACKENDS`.
-        children: of a dense layer with 10 parents that is measured besides the network; none by default.
-        seconds: that each time is measured for, at least.
-        memory_budget_mb: that the largest batch for training is looked for; not looked for by default.
+        children: number of children of a dense layer with 10 parents that is measured besides the network; none by
+            default.
+        seconds: time that each is measured for, at least.
+        memory_budget_mb: memory for which the largest training batch is looked for; not looked for by default.
     """
 
     options: ClassVar[dict[str, Any]] = {
@@ -107,7 +108,7 @@ class _Point:
     errors: list[Exception] = field(default_factory=list, compare=False)
 
     def obstacle(self) -> str:
-        """Why the back end cannot do the sweeps of this method, also where T = 1 needs none; empty if it can."""
+        """Reason why the back end cannot do a method's sweeps, also where T = 1 needs none; empty if it can."""
         if self.backend in ("auto", "reference"):
             return ""
         request = self.subject.request
@@ -192,7 +193,7 @@ class _Point:
         return torch.cuda.max_memory_allocated() - before
 
     def _largest_batch(self, measured: Mapping[int, int], budget: int, limit: int) -> int:
-        """By a straight line through the two largest batches that were measured, until one is seen to fit.
+        """Finds the largest batch by a straight line through the two largest that were measured, until one fits.
 
         Returns:
             a batch size that was measured and fits; 0 if none does.
@@ -263,7 +264,7 @@ def _store(_layer: CapsuleLayer, votes: Votes, _present: torch.Tensor) -> None:
 
 
 def _machine(device: torch.device, seconds: float) -> tuple[float, float]:
-    """What it can do at most, in float32: operations a second in a matrix product, bytes a second in a copy."""
+    """The machine's greatest speeds in float32: operations a second in a matrix product, bytes a second in a copy."""
     side, size = (8192, 1 << 30) if device.type == "cuda" else (2048, 1 << 27)
     square = torch.randn(side, side, device=device)
     product = min(_timer(lambda: square @ square).blocked_autorange(min_run_time=seconds).times)

@@ -34,7 +34,7 @@ SILENT = {"KINETO_LOG_LEVEL": "99"}  # or torch's profiler says on the error str
 LONGEST = 300  # characters of a message
 
 Prepare = Callable[[int], Callable[[], object]]
-"""From a batch size to work that is ready to be done."""
+"""Makes, from a batch size, work that is ready to be done."""
 
 
 class ProbeError(UserError):
@@ -51,8 +51,8 @@ def peak_memory(
     Args:
         maker: `module:function` that makes a `Prepare` from the arguments.
         arguments: as JSON knows them.
-        batch: of the work.
-        threads: of torch.
+        batch: batch size of the work.
+        threads: number of torch's threads.
         plugins: files to import first.
 
     Raises:
@@ -171,7 +171,7 @@ def _die_with_parent() -> None:
 
 
 def _import_all() -> None:
-    """Before the first fork, so that no fork has to: what is registered, and what torch imports with an optimiser."""
+    """Imports what is registered, and what torch imports with an optimizer, before the first fork: no fork has to."""
     assert len(models) and len(routing)
     torch.optim.Adam([torch.zeros(1)])
 

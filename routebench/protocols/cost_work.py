@@ -1,4 +1,4 @@
-"""What the protocol `cost` measures: a network, its routed layers, or one dense layer, with random weights."""
+"""Work that the protocol `cost` measures: a network, its routed layers, or one dense layer, with random weights."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +22,7 @@ from routebench.routing import factory
 from routebench.training import training_step
 
 NETWORK, LAYERS, DENSE = "network", "layers", "dense"
-"""Parts: a whole network with its loss and optimiser; its routed layers alone; one dense layer of a given size."""
+"""Parts: a whole network with its loss and optimizer; its routed layers alone; one dense layer of a given size."""
 IMAGES = 16  # at a time, where the capsules are made that layers are measured with
 
 
@@ -33,7 +33,7 @@ class Subject:
     Args:
         part: `network`, `layers`, or `dense N` for N children with poses of 8 and 10 parents with poses of 16.
         request: the network and its routing; nothing is trained.
-        shape, classes: of the images.
+        shape, classes: shape of the images, and number of classes.
     """
 
     part: str
@@ -42,12 +42,12 @@ class Subject:
     classes: int
 
     def plain(self) -> dict[str, Any]:
-        """As JSON, for another process."""
+        """The subject as JSON, for another process."""
         return asdict(self)
 
     @staticmethod
     def from_plain(known: Mapping[str, Any]) -> "Subject":
-        """What `plain` gave, after its way through JSON."""
+        """The subject that `plain` gave, after its way through JSON."""
         request = FitRequest(**{**known["request"], "recipe": Recipe(**known["request"]["recipe"])})
         return Subject(known["part"], request, tuple(known["shape"]), known["classes"])
 
@@ -58,9 +58,9 @@ class Work:
 
     Args:
         inference: runs it once without gradients, as a trained network runs.
-        training: once with gradients, which for the network is a step of the optimiser.
+        training: once with gradients, which for the network is a step of the optimizer.
         held: says how many bytes inputs, weights and outputs have.
-        layers: that route.
+        layers: the layers that route.
     """
 
     inference: Callable[[], object]
@@ -164,7 +164,7 @@ def _switch(modules: Iterable[nn.Module], *, training: bool) -> None:
 
 
 def _repeated(tensor: Tensor, batch: int) -> Tensor:
-    """As many images as asked for, the same ones again and again, as a leaf of autograd where it was part of one."""
+    """The number of images asked for, the same again and again, as a leaf of autograd where it was part of one."""
     copies = math.ceil(batch / len(tensor))
     return tensor.detach().repeat(copies, *[1] * (tensor.ndim - 1))[:batch].clone().requires_grad_(tensor.requires_grad)
 
@@ -188,7 +188,7 @@ def _params(request: FitRequest) -> dict[str, Any]:
 
 
 def probed(subject: Mapping[str, Any], backend: str) -> Callable[[int], Callable[[], object]]:
-    """What the memory probe runs in its own process."""
+    """Work that the memory probe runs in its own process."""
     kernels.use(backend)
     made = prepare(Subject.from_plain(subject), torch.device("cpu"))
     return lambda batch: made(batch).training

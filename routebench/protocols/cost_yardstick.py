@@ -26,7 +26,7 @@ def in_yardsticks(run: Callable[[], object], seconds: float) -> float:
 
     Args:
         run: does the work once.
-        seconds: of CPU time that the work is measured for, at least, if `MOST` blocks take as long.
+        seconds: CPU time that the work is measured for, at least, if `MOST` blocks take as long.
     """
     yardstick = _yardstick()
     times, ticks = _times(run), _times(yardstick)
@@ -43,7 +43,7 @@ def _enough(spent: float, blocks: int, seconds: float) -> bool:
 
 
 def _times(run: Callable[[], object]) -> int:
-    """How often it has to run to take `LEAST`."""
+    """Number of times that it has to run to take `LEAST`."""
     run()
     return max(1, math.ceil(LEAST / max(_cpu_time(run, 1), TICK)))
 

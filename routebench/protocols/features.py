@@ -1,4 +1,4 @@
-"""What a frozen network makes of images that are shown to it upright or turned."""
+"""Features of a frozen network for images that are shown to it upright or turned."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ ANGLE_SEED = 0
 
 @dataclass(frozen=True)
 class View:
-    """How images are shown.
+    """A way to show images.
 
     Args:
         kind: `fixed`: all turned by the same angle; `maximal`: each by its own, uniform up to that angle.
@@ -35,10 +35,10 @@ UPRIGHT = View()
 
 @dataclass(frozen=True)
 class Seen:
-    """What a network said of images.
+    """Answers of a network to images.
 
     Args:
-        features: by name, (image, d) on the CPU, `both` among them where there are several.
+        features: features by name, (image, d) on the CPU, `both` among them where there are several.
         predicted: the class with the highest score; None for a network that says none.
     """
 
@@ -59,14 +59,14 @@ def explanation_metrics(
     where: Mapping[str, int | str],  # noqa: ARG001
     device: torch.device,  # noqa: ARG001
 ) -> Iterable[Metric]:
-    """How a network explains test images: nothing, unless its paper registers a function here for its class.
+    """Metrics of how a network explains test images: none, unless its paper registers a function here for its class.
 
     Args:
-        network: trained.
+        network: the trained network.
         test: images of which it looks at some.
         view: how they are shown.
         where: coordinates of every metric.
-        device: of the network.
+        device: the network's device.
     """
     return ()
 

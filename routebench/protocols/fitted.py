@@ -1,4 +1,4 @@
-"""What a trained model tells of itself: how training went, and what it took."""
+"""Metrics of a trained model itself: how training went, and what it took."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How well a linear classifier reads the classes off frozen features, upright, turned and affinely transformed."""
+"""Accuracy of a linear classifier that reads classes off frozen features, upright, turned and affinely transformed."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -107,11 +107,11 @@ class _Probed:
     """A network and the probes of its features.
 
     Args:
-        network: frozen.
-        data: that it was trained on.
+        network: the frozen network.
+        data: the data set that it was trained on.
         view: how training and held-out images are shown for the probes.
         where: coordinates of every metric.
-        device: of the network.
+        device: the network's device.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class _Probed:
         self.sizes = {name: features.shape[1] for name, features in train.features.items()}
 
     def fitted(self) -> Iterator[Metric]:
-        """How each probe came about."""
+        """Metrics of how each probe came about."""
         for name, probe in self.probes.items():
             where = {**self.where, "feature": name}
             yield Metric("probe_C", "held-out", probe.regulariser, where=where)
@@ -140,7 +140,7 @@ class _Probed:
             yield Metric("feature_size", "", self.sizes[name], "count", where=where)
 
     def explained(self) -> Iterator[Metric]:
-        """How a network that explains images explains test images, shown as those that it was trained on."""
+        """Metrics of how a network that explains images explains test images, shown as those that it was trained on."""
         yield from explanation_metrics(self.network, self.data.test, self.view, self.where, self.device)
 
     def tested(self, view: View | None) -> list[Metric]:
@@ -161,12 +161,12 @@ class _Probed:
         return found
 
     def answers(self) -> dict[str, Tensor]:
-        """What the main probe says of upright test images, and where it is right."""
+        """Answers of the main probe to upright test images, and where it is right."""
         predicted = self.probes[self.main].predict(self.upright.features[self.main])
         return {"predicted": predicted, "correct": (predicted == self.data.test.labels).to(torch.uint8)}
 
     def seen(self, view: View | None) -> Seen:
-        """What the network makes of test images."""
+        """Answers of the network to test images."""
         if view is None or not view.angle:
             return self.upright
         return look(self.network, self.data.test, view, self.device)

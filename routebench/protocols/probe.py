@@ -13,7 +13,7 @@ GRID = (1e-3, 1e-2, 0.1, 1.0, 10.0)
 """Values of C, the inverse strength of the L2 penalty on standardised features."""
 MOST_STEPS = 1000
 TOLERANCE = 1e-4
-"""Of the largest element of the gradient, where L-BFGS stops."""
+"""Largest element of the gradient at which L-BFGS stops."""
 
 Features = Float[Tensor, "image feature"]
 Labels = Int[Tensor, " image"]
@@ -28,7 +28,7 @@ class Probe:
         regulariser: the C that was chosen.
         held_out_loss: cross entropy in nats on the held-out part, by which it was chosen.
         held_out_accuracy: per cent, of the chosen one.
-        steps: of L-BFGS.
+        steps: number of steps of L-BFGS.
         converged: whether it stopped by itself.
     """
 
@@ -88,7 +88,7 @@ def _fitted(train: Any, labels: Labels, strength: float) -> Any:
     from threadpoolctl import threadpool_limits
 
     classifier = LogisticRegression(C=strength, max_iter=MOST_STEPS, tol=TOLERANCE)
-    # Cells run side by side: each would have its BLAS take all cores, and all would wait for each other.
+    # Runs go side by side: each would have its BLAS take all cores, and all would wait for each other.
     with threadpool_limits(torch.get_num_threads()), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is a metric
         return make_pipeline(StandardScaler(), classifier).fit(train, labels.numpy())

@@ -28,28 +28,29 @@ class Robustness(Protocol):
         images: test images to attack, as many of each class as can be.
         eps: budgets of the L-infinity attacks, rising.
         main_eps: the one that images are kept for, and at which the costly checks are made.
-        steps: of BIM, PGD and momentum.
-        restarts: of PGD and APGD.
-        apgd_steps: of APGD and FAB, for each of up to nine classes that they aim at, and for APGD's cross entropy.
-        further_starts: of APGD, for each of the five images that came nearest to breaking when it aimed at classes, all
-            towards the class at which they did; 0 for none.
+        steps: number of steps of BIM, PGD and momentum.
+        restarts: random starts of PGD and APGD.
+        apgd_steps: steps of APGD and FAB, for each of up to nine classes that they aim at, and for APGD's cross
+            entropy.
+        further_starts: further starts of APGD, for each of the five images that came nearest to breaking when it aimed
+            at classes, all towards the class at which they did; 0 for none.
         square_queries: how often the Square attack may ask the network per image.
         attacks: names, in the order in which they are run; the noise is the floor under them. APGD, FAB and Square take
             only images that the white-box attacks before them left unbroken with this eps or a smaller one.
         losses: that gradient attacks climb, each.
         targeted: gradient attacks that are also run towards classes, by cross entropy.
         targets: how many classes that is, evenly apart; 0 for all.
-        transfer_from: model of the control without capsules that black-box images are made with; empty for none. It has
-            another seed, and is trained as the cell but by cross entropy.
+        transfer_from: model of the baseline without capsules that black-box images are made with; empty for none. It
+            has another seed, and is trained as the run's but by cross entropy.
         transfer_rate: its learning rate, so that one network serves methods that are trained with several; 0 for the
             recipe's.
-        transfer_recipe: its recipe, by name, for as many epochs as the cell's; empty for the cell's.
+        transfer_recipe: its recipe, by name, for as many epochs as the run's; empty for the run's.
         minimal_images: test images for the attacks that look for the smallest change, of those above.
-        minimal_steps: of these.
+        minimal_steps: number of their steps.
         queries: about how often decision-based attacks may ask the network per image.
         l2_eps: distances that the accuracy under these attacks is stated for.
         corruptions: names, see `routebench.data.CORRUPTIONS`; accuracy and calibration are measured under each.
-        severities: of these, from 1 to 5.
+        severities: their severities, from 1 to 5.
         corrupted_images: test images for these, as many of each class as can be.
 
     Source: Hinton, Sabour and Frosst, ICLR 2018, section 6, which names neither the loss attacked, nor step counts, nor
@@ -96,7 +97,7 @@ class Robustness(Protocol):
             yield source_request(request, other, rate, recipe)
 
     def versions(self, options: Mapping[str, Any]) -> Mapping[str, int]:
-        """Of the attacks and corruptions that are asked for."""
+        """Versions of the attacks and corruptions that are asked for."""
         from routebench.protocols.attacking.settings import Settings
 
         settings = Settings.of(options)

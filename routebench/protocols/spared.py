@@ -17,8 +17,8 @@ def spared(missing: list[Metric], what: str, test_iterations: int | None = None)
 
     Args:
         missing: gets that metric.
-        what: is measured, in words.
-        test_iterations: with which it is measured, where these may differ from training.
+        what: name of what is measured, in words.
+        test_iterations: number with which it is measured, where these may differ from training.
 
     Raises:
         StoreFull: the disk takes no more, which ends everything.

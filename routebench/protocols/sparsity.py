@@ -1,4 +1,4 @@
-"""How concentrated capsule outputs and couplings are, and whether routing has come to rest."""
+"""Concentration of capsule outputs and couplings, and whether routing has come to rest."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -21,7 +21,7 @@ from routebench.registry import protocols
 from routebench.training import answers, is_right
 
 THRESHOLDS = (0.1, 0.5)
-"""Above which a capsule counts as active."""
+"""Activities above which a capsule counts as active."""
 BATCH = 250
 EXAMPLES = 10
 """Classes of which the first test image's capsules are kept as they are."""
@@ -75,7 +75,7 @@ class Sparsity(Protocol):
 
 
 class _Activities:
-    """What every layer's capsules did with all test images."""
+    """Activities of every layer's capsules with all test images."""
 
     def __init__(self) -> None:
         self.lengths: dict[str, list[Tensor]] = {}
@@ -169,7 +169,7 @@ def _iteration_metrics(
 
 
 def _gathering(apart: Mapping[int, tuple[Tensor, Tensor]], images: Images) -> Iterator[Metric]:
-    """Of the class capsules, for what is known up to the T trained with; nothing for images of several classes."""
+    """Metrics of class capsules, for what is known up to the T trained with; none for images of several classes."""
     if apart and not images.multi_label:
         for iterations, value in zip(apart, gathered([*apart.values()], images.labels), strict=True):
             yield Metric("gathered", "test", value, "%", test_iterations=iterations, where={"layer": "classes"})

@@ -1,4 +1,4 @@
-"""What networks lose when coupling no longer depends on the image, and how far it does depend on it."""
+"""Accuracy with coupling held at its mean over training images, and how far coupling depends on the image."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

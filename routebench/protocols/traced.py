@@ -17,9 +17,10 @@ class LayerTrace:
     """One capsule layer after its last iteration.
 
     Args:
-        capsules: of the layer.
-        coupling: of the last sweep over the children, (lane, child, parent); None for a layer that made none.
-        votes: that were routed, and the activations of the children, (lane, child).
+        capsules: the layer's capsules.
+        coupling: coupling coefficients of the last sweep over the children, (lane, child, parent); None for a layer
+            that made none.
+        votes: votes that were routed, and the activations of the children, (lane, child).
         present: activations of the children, (lane, child).
     """
 
@@ -31,7 +32,7 @@ class LayerTrace:
 
 @dataclass(frozen=True)
 class Trace:
-    """What a network did with a batch: its output, and every capsule layer above the primary one."""
+    """Record of a network's work on a batch: its output, and every capsule layer above the primary one."""
 
     output: Output
     layers: list[LayerTrace]
@@ -44,9 +45,9 @@ def trace(network: nn.Module, images: Tensor, iterations: int | None) -> Trace:
     Votes are stored while this runs, so that it is for few images.
 
     Args:
-        network: in evaluation mode; it is left as it was.
+        network: the network in evaluation mode; it is left as it was.
         images: (batch, channel, height, width), values in [0, 1].
-        iterations: of routing; None for a method that has none.
+        iterations: number of routing iterations; None for a method that has none.
     """
     layers = routed_layers(network)
     seen = {layer: _Seen() for layer in layers}
@@ -81,7 +82,7 @@ def _layer_trace(capsules: Capsules, seen: _Seen) -> LayerTrace:
 
 @contextmanager
 def _iterating(network: nn.Module, iterations: int | None) -> Iterator[None]:
-    """While this lasts, routing iterates so many times."""
+    """Has routing iterate so many times while this lasts."""
     before = [(method, method.iterations) for method in routing_methods(network) if hasattr(method, "iterations")]
     if iterations is not None:
         set_iterations(network, iterations)

@@ -22,7 +22,7 @@ class Tuning(Protocol):
 
     Options:
         study: the scramble of the Sobol sequence that the settings come from.
-        trial: the number of the settings among those of an entry.
+        trial: the number of the settings among those of a configuration.
     """
 
     options: ClassVar[dict[str, type]] = {"study": int, "trial": int}

@@ -1,4 +1,4 @@
-"""How near the votes for each class come to that class's capsule, iteration by iteration."""
+"""Distances of the votes for each class to that class's capsule, iteration by iteration."""
 
 from collections.abc import Sequence
 
@@ -46,7 +46,7 @@ def vote_distances(
 
 
 def gathered(found: Sequence[tuple[Tensor, Tensor]], labels: Tensor) -> list[float]:
-    """How much more weight of votes is near the mean of the right class than near that of another, by iteration.
+    """Excess weight of votes near the mean of the right class over that near another's, by iteration.
 
     Source: Hinton, Sabour and Frosst, ICLR 2018, figure 2: votes near the mean go to the right class, and other classes
     keep scattered ones. The paper names no statistic. Here near is what half of the weight for the right classes is
@@ -54,7 +54,7 @@ def gathered(found: Sequence[tuple[Tensor, Tensor]], labels: Tensor) -> list[flo
 
     Args:
         found: for each iteration, distance and weight of every vote, (image, child, class).
-        labels: (image).
+        labels: class of each image, (image).
 
     Returns:
         means over images, in % of all weight of an image's votes.
@@ -70,7 +70,7 @@ def gathered(found: Sequence[tuple[Tensor, Tensor]], labels: Tensor) -> list[flo
 
 
 def first_of_classes(images: Images, classes: int) -> Tensor:
-    """Which is the first image of each of the first classes; classes without an image are left out."""
+    """Numbers of the first image of each of the first classes; classes without an image are left out."""
     places = [(images.labels == label).nonzero()[:1, 0] for label in range(classes)]
     return torch.cat(places)
 

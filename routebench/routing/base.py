@@ -1,4 +1,4 @@
-"""What every routing method is: votes and child activations in, parents out."""
+"""Base of every routing method: votes and child activations in, parents out."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -25,10 +25,10 @@ class Routed:
     """Parents, as one routing pass or one iteration leaves them.
 
     Args:
-        poses: of the parents.
+        poses: the parents' poses.
         activations: presence probability of each parent; None where the method has none.
         logits: log odds of the activations, for a method that computes them first; saves a loss from saturation.
-        coupling: for analyses, where the method made it itself.
+        coupling: coupling coefficients for analyses, where the method made them itself.
         iteration: how many iterations led here.
         memory: whatever else the next iteration needs.
     """
@@ -49,34 +49,34 @@ class RoutingMethod(nn.Module, ABC):
     `iterations` makes the method iterative: suites then run it over their grid of iterations.
 
     Args:
-        sizes: of the routing problem, given by the network.
+        sizes: sizes of the routing problem, given by the network.
     """
 
     source: ClassVar[str] = ""
     """The publication that defines the method, with its procedure or equation."""
     title: ClassVar[str] = ""
-    """How tables name it; empty for its registered name with a capital."""
+    """Name in tables; empty for its registered name with a capital."""
     colour: ClassVar[str] = ""
     """Its colour in figures, a name of `routebench.analysis.palette`; empty for one that is free."""
     first_is: ClassVar[str] = ""
     """The method that one iteration of it is, to the last bit; empty if there is none."""
     claims: tuple[Claim, ...] = ()
-    """What `python -m routebench check` measures; an instance whose hyperparameters break a claim takes it out."""
+    """Claims that `python -m routebench check` measures; hyperparameters that break one take it out of an instance."""
 
     competition: str = "types"
     """Axis over which the votes' own coupling sums to one; see `routebench.capsules.AXES`."""
     orphan: bool = False
-    """Whether a parent with logit 0 and no output competes as well."""
+    """Tells whether a parent with logit 0 and no output competes as well."""
     gives_activations: bool = True
-    """Whether `Routed.activations` is set. If not, networks read class scores off poses by one shared linear unit."""
+    """Tells whether `Routed.activations` is set. If not, one shared linear unit reads class scores off poses."""
     uses_activations: bool = False
-    """Whether it weights children by their activations, which networks with layer-normalised primary capsules then
+    """Tells whether it weights children by their activations, which networks with layer-normalised primary capsules
     learn: lengths say nothing there."""
     schedule: str = "sequential"
     """The order in which several layers iterate; see `routebench.capsules.schedules.SCHEDULES`. An iterative method
     takes it as a hyperparameter if it has one of this name."""
     progress: float = 1.0
-    """How much of the training run has passed, 0 to 1; the trainer sets it. 1 outside training."""
+    """Part of the training run that has passed, 0 to 1; the trainer sets it. 1 outside training."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -144,7 +144,7 @@ class IterativeRouting(RoutingMethod):
 
     iterations: int
     settles: bool = True
-    """Whether its state can stay the same from one iteration to the next. If not, as where something is summed over
+    """Tells whether its state can stay the same from one iteration to the next. If not, as where it sums something over
     iterations, equilibrium schedules take plain steps, and the implicit gradient is refused."""
 
     def __init__(self, sizes: Sizes, *, iterations: Count, schedule: ScheduleName = "sequential"):

@@ -13,7 +13,7 @@ from routebench.registry import routing
 from routebench.routing.base import Routed, RoutingMethod
 
 VARIANCE_FLOOR = 1e-8
-"""Added to the variance of a cluster, so that votes that are all alike have a finite weight."""
+"""Number added to the variance of a cluster, so that votes that are all alike have a finite weight."""
 
 
 @routing.register("cluster", version=2)

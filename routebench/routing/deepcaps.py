@@ -30,7 +30,7 @@ class DeepCapsRouting(IterativeRouting):
     has a gradient at zero.
 
     Args:
-        iterations: of the routing.
+        iterations: number of routing iterations.
         bias: learn a bias per parent and pose element, which starts at 0.1, and is added before squashing.
         squash_over: `map` squashes the poses of one parent at all positions as one long vector, as the code does;
             `position` squashes each alone.

@@ -31,8 +31,8 @@ class DivideAndConquerRouting(IterativeRouting):
     are not, and the margin loss of the right class is at least 0.072.
 
     Args:
-        iterations: within each group.
-        members: children of a group. There are as many groups as this takes, G, and child i is in group `i mod G`. In
+        iterations: number within each group.
+        members: children in a group. There are as many groups as this takes, G, and child i is in group `i mod G`. In
             CapsNet a type has 36 cells on a grid where types run fastest, so that 36 makes a group of each type.
         learned_start: learn the logits of the first iteration, one for each child and parent. They start at zero.
         schedule: the order in which several layers iterate; the paper has one capsule layer.
@@ -85,7 +85,7 @@ class DivideAndConquerRouting(IterativeRouting):
         return Routed(poses, presence, iteration=iteration, memory=(logits, parts))
 
     def _in_groups(self, of_children: Float[Tensor, "lane child *axes"]) -> Float[Tensor, "lane member group *axes"]:
-        """With zeros for members that some groups lack: their votes are zero."""
+        """Children by group, with zeros for members that some groups lack: their votes are zero."""
         missing = -self.sizes.children % self.groups
         whole = pad(of_children, (0, 0) * (of_children.ndim - 2) + (0, missing))
         return whole.view(len(whole), -1, self.groups, *whole.shape[2:])

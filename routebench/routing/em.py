@@ -48,7 +48,7 @@ class EMRouting(IterativeRouting):
     mended it there.
 
     The authors' code (google-research, `capsule_em`) is another method in places. As first released, in 2018 and 2019,
-    its convolutional layers compete over `positions`, after a first iteration whose shares are 1 / types:
+    its convolutional layers compete over `positions`, after a first iteration with coupling 1 / types:
     `competition=positions`, `first_coupling=types`. It has `mean_damping=0.1`, `mass_floor=1e-7`, 1e-5 for the classes,
     and, in the unit of our cost, `final_lambda=0.02`, a quarter of it for the classes. It learns beta_a in units of
     2500: `beta_a_unit=2500`. Not followed: 1e-7 of the largest density that a child meets anywhere is added to what its
@@ -79,7 +79,7 @@ class EMRouting(IterativeRouting):
         start_beta_a: where every beta_a starts; the paper does not say. About -2500 starts activations near one half in
             small networks with `mass_normalisation=ratio`. That TensorFlow code draws it around -1000; in the unit of
             this class the authors' code has -1250, and -2500 for the classes, at twice our lambda.
-        beta_a_unit: what is learned is beta_a by this. Lambda is so small that with 1 the steps of an optimiser hardly
+        beta_a_unit: what is learned is beta_a by this. Lambda is so small that with 1 the steps of an optimizer hardly
             move the logit by beta_a.
         activation: `description-length`, the logistic of the paper, or `mixing`, S_j / sum_k S_k (its section 5).
         misfit: where a child is compared with its parent, for variances, activations and coupling. `votes`: its vote
@@ -191,7 +191,7 @@ class EMRouting(IterativeRouting):
         return self._routed(mass, mean, self._per_mass(squares, mass) + self.variance_floor, previous)
 
     def _routed(self, mass: Tensor, mean: Tensor, variance: Tensor, previous: Routed | None) -> Routed:
-        """What an M-step leaves: parents, and what the next E-step needs."""
+        """Result of an M-step: parents, and what the next E-step needs."""
         iteration = 1 if previous is None else previous.iteration + 1
         log_activation, logit = self._activate(mass, variance, iteration)
         memory = (mean, variance, log_activation)

@@ -18,7 +18,7 @@ from routebench.registry import routing
 from routebench.routing.base import IterativeRouting, Routed
 
 VARIANCE_FLOOR = 5e-4
-"""Added to variances under `activations`, as in EM routing."""
+"""Number added to variances under `activations`, as in EM routing."""
 Start = Literal["zeros", "learned", "random"]
 
 
@@ -32,7 +32,7 @@ class InvertedAttention(IterativeRouting):
     children are not used, and networks read class scores off poses by one shared linear unit.
 
     Args:
-        iterations: of the update, the first of which is uniform where parents start at zero.
+        iterations: number of updates, the first of which is uniform where parents start at zero.
         scale: divide agreements by sqrt(pose).
         layer_norm: normalise each parent's pose, with a gain and a bias shared by all parents; ablation A without.
         activations: ablation C, with activations "as in Hinton et al.". The paper does not say how they enter; here

@@ -1,4 +1,4 @@
-"""From a method's name and hyperparameters to an instance."""
+"""Instances of routing methods by name and hyperparameters."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A control that keeps the largest vote in place of a sum."""
+"""A baseline that keeps the largest vote in place of a sum."""
 
 from routebench.capsules import Activations, Votes
 from routebench.claims import Claim

@@ -1,4 +1,4 @@
-"""The control with arbitrary routing: coupling drawn once, for ever."""
+"""The baseline with arbitrary routing: coupling drawn once, for ever."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ class FixedRandom(RoutingMethod):
 
     If it does as well as a routing method, then it is not the agreement that helps.
 
-    Source: the control of Paik et al. 2019 (arXiv:1907.13327). How they draw the coupling is not known to us; the
+    Source: the baseline of Paik et al. 2019 (arXiv:1907.13327). How they draw the coupling is not known to us; the
     normal logits are our choice.
 
     Args:

@@ -14,7 +14,7 @@ from routebench.registry import routing
 from routebench.routing.base import Routed, RoutingMethod
 
 EPSILON = 1e-16
-"""Added to a squared length before its root is taken, so that the gradient at the zero vector is finite."""
+"""Number added to a squared length before its root is taken, so that the gradient at the zero vector is finite."""
 
 
 @routing.register("self-attention")

@@ -22,7 +22,7 @@ MASS_FLOOR = 1e-8
 class SelfRouting(RoutingMethod):
     """Each child decides alone where it goes, by a gate on its own pose: no agreement, no iterations.
 
-    The control for agreement. The gate starts at zero, which gives uniform coupling.
+    The baseline without agreement. The gate starts at zero, which gives uniform coupling.
 
     Source: Hahn, Pyeon and Kim, NeurIPS 2019; equations as in the authors' code.
     Departures: divisions have a floor, for images in which no child is present. In a convolutional layer all positions

@@ -17,7 +17,7 @@ from routebench.registry import routing
 from routebench.routing.base import IterativeRouting, Routed
 
 EPSILON = 1e-8
-"""Added to the mass that a mean is divided by."""
+"""Number added to the mass that a mean is divided by."""
 
 
 @routing.register("slot-attention", version=2)

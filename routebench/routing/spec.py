@@ -1,4 +1,4 @@
-"""How a routing method is written in one word: `dynamic[iterations=3,detach=true]`."""
+"""Notation of a routing method in one word: `dynamic[iterations=3,detach=true]`."""
 
 import json
 import re
@@ -24,8 +24,8 @@ class MethodSpec:
     """A method's name and the hyperparameters that were given.
 
     Args:
-        name: of a registered routing method.
-        params: by name; everything that is not here has its default.
+        name: name of a registered routing method.
+        params: values by name; everything that is not here has its default.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The control whose coupling is learned, and the same for every image."""
+"""The baseline whose coupling is learned, and the same for every image."""
 
 import torch
 from torch import nn

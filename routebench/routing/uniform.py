@@ -1,4 +1,4 @@
-"""The control without routing: every child gives each parent the same share."""
+"""The baseline without routing: every child gives each parent the same coupling coefficient."""
 
 from routebench.capsules import Activations, Votes
 from routebench.claims import Claim
@@ -11,7 +11,7 @@ from routebench.routing.base import Routed, RoutingMethod
 class Uniform(RoutingMethod):
     """Splits every child equally between all J parents; the first iteration of most methods does the same.
 
-    Source: the control of Paik et al. 2019 (arXiv:1907.13327), in the network of Sabour et al. 2017.
+    Source: the baseline of Paik et al. 2019 (arXiv:1907.13327), in the network of Sabour et al. 2017.
     """
 
     source = "Paik, Kwak and Kim 2019, arXiv:1907.13327 (baseline)"

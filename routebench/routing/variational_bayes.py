@@ -18,7 +18,7 @@ from routebench.registry import routing
 from routebench.routing.base import IterativeRouting, Routed
 
 SMALLEST = 1e-6
-"""Of what a prior must be positive in."""
+"""Least value of what a prior must be positive in."""
 Observed = tuple[Tensor, Tensor, Tensor, Tensor]
 """Mass and posterior mean of each parent, ln|Psi_j^-1|, and what its quadratic form is made of."""
 
@@ -48,10 +48,10 @@ class VariationalBayesRouting(IterativeRouting):
     activations would cancel beta_a and beta_u, which are one number per type, so that they exist only without it.
 
     Args:
-        iterations: of the update; the code uses 3.
-        alpha0: of the Dirichlet prior; large values make parents equally likely.
+        iterations: number of updates; the code uses 3.
+        alpha0: concentration of the Dirichlet prior; large values make parents equally likely.
         kappa0: children's worth of evidence behind the prior mean.
-        extra_freedom: of the Wishart prior, beyond one per element of a pose: nu0 - D.
+        extra_freedom: degrees of freedom of the Wishart prior, beyond one per element of a pose: nu0 - D.
         psi0: prior scale of precisions; large values let parents be sharper.
         covariance: `diagonal` or `full`.
         competition: which parents share a child, in convolutional layers.

@@ -23,7 +23,7 @@ class WangLiu(IterativeRouting):
 
     Its two steps are `c_ij = softmax_j(<V_ij, s_j> / alpha)` and `s_j = sum_i c_ij V_ij / |sum_i c_ij V_ij|`, each of
     which is the exact minimum while the other stands still, so that the objective never grows. It starts with `s = 0`,
-    which makes coupling equal. Unlike in dynamic routing, logits are not accumulated.
+    which makes coupling uniform. Unlike in dynamic routing, logits are not accumulated.
 
     Source: Wang and Liu, "An Optimization View on Dynamic Routing Between Capsules", ICLR 2018 workshop.
     Departures: the paper's text could not be read when this was written; the method is our reconstruction from what is
@@ -32,7 +32,7 @@ class WangLiu(IterativeRouting):
     which is left out. Children's activations are not used.
 
     Args:
-        iterations: of both steps. The paper's number is not known to us; 3 is that of dynamic routing.
+        iterations: number of both steps. The paper's number is not known to us; 3 is that of dynamic routing.
         alpha: weight of the entropy: the lower, the fewer parents a child feeds.
         output: what parents are, as `s_j` has length 1 and says nothing of presence. Of the sums `S_j = sum_i c_ij
             V_ij`, `relative` makes `S_j / (1 + max_k |S_k|)`, the paper's as far as we know, in which parents of one

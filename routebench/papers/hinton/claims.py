@@ -22,7 +22,7 @@ REFERENCE = "cnn"
 
 
 def _votes_gathered(runs: Runs) -> Statistics:
-    """Of EM routing with the most iterations, in the network of the runs."""
+    """Statistics of EM routing with the most iterations, in the network of the runs."""
     planned = runs.planned
     cells = planned[(planned["label"] == "em") & (planned["model"] == runs.model) & (planned["status"] == "ok")]
     cells = cells[cells["iterations"].fillna(0) > 1]
@@ -77,13 +77,13 @@ def _share_of_zeros(runs: Runs) -> Statistics:
 
 
 def _orders_of_magnitude(runs: Runs) -> Statistics:
-    """By which gradients of em are smaller than the CNN's, less one and a half."""
+    """Orders of magnitude by which gradients of em are smaller than the CNN's, less one and a half."""
     for values, of in _beside_cnn(runs, "gradient_magnitude"):
         yield {seed: math.log10(theirs / ours) - 1.5 for seed, (ours, theirs) in values.items() if ours and theirs}, of
 
 
 def _beside_cnn(runs: Runs, metric: str) -> Iterator[tuple[dict[int, tuple[float, float]], str]]:
-    """Of the gradient of the training loss, by seed: em with the most iterations, and the CNN."""
+    """Gradients of the training loss by seed: em with the most iterations, and the CNN."""
     found = runs.by_seed(metric, loss="training")
     routed, plain = _em_and_cnn(found)
     if routed and plain:
@@ -92,7 +92,7 @@ def _beside_cnn(runs: Runs, metric: str) -> Iterator[tuple[dict[int, tuple[float
 
 
 def _above_chance(runs: Runs) -> Statistics:
-    """Of em with the most iterations, under FGSM on the training loss: the lowest accuracy at any eps less chance."""
+    """The lowest accuracy at any eps less chance, of em with the most iterations, under FGSM on the training loss."""
     where: dict[str, Any] = {**LINF, "attack": "fgsm", "loss": "training"}
     rows = runs.values("attacked_accuracy", **where)
     routed, _ = _em_and_cnn(rows["method"])

@@ -24,7 +24,7 @@ SPARSE = 0.5  # Hoyer: half way between evenly spread, 0, and one capsule alone,
 PLAIN = {"inference": "plain", "targets": "label", "free": "classes"}
 """Inference without a penalty, as in figure 1 of the paper."""
 MIDDLE = "-intermediate"
-"""How the names end of networks with a layer in between."""
+"""End of the names of networks with a layer in between."""
 
 
 def _accuracy_of_routing(runs: Runs) -> Statistics:
@@ -58,7 +58,7 @@ def _sparseness_after_inference(runs: Runs) -> Statistics:
 
 
 def _evenness_after_inference(runs: Runs) -> Statistics:
-    """Of inference without a penalty, the right label clamped."""
+    """Statistics of inference without a penalty, the right label clamped."""
     found = values_of(runs, UNROUTED, "hoyer", **PLAIN)
     yield {seed: SPARSE - value for seed, value in found.items()}, "none"
 
@@ -69,7 +69,7 @@ def _right_longer_after_inference(runs: Runs) -> Statistics:
 
 
 def _middle_costs_no_accuracy(runs: Runs, parts: Sequence[Runs]) -> Statistics:
-    """Of two parts that differ in nothing but a layer in between."""
+    """Statistics of two parts that differ in nothing but a layer in between."""
     same = (runs.suite, runs.preset, runs.data, runs.protocol)
     plain = runs.model.removesuffix(MIDDLE)
     for other in parts:

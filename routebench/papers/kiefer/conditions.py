@@ -11,12 +11,12 @@ UNROUTED: Condition = ("none", None)
 """The two conditions that the paper compares."""
 DECODER = "-reconstruction"
 NAMES = {True: ROUTED, False: UNROUTED}
-"""Whether it routes, to label and iterations."""
+"""Label and iterations, by whether it routes."""
 
 
 @dataclass(frozen=True)
 class FourConditions:
-    """Of one suite, preset and data set.
+    """Conditions of one suite, preset and data set.
 
     Args:
         plain: the part of the network without decoder.
@@ -34,7 +34,7 @@ class FourConditions:
 
     @property
     def told(self) -> str:
-        """Where they were measured."""
+        """Note on where they were measured."""
         plain = self.plain
         return f"{plain.suite}, {plain.preset} preset, {plain.data}: {plain.model} and {self.decoded.model}."
 

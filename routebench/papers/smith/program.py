@@ -101,7 +101,7 @@ class ConcreteLogit(dist.TorchDistribution):  # type: ignore[misc]  # Pyro has n
         return concrete_sample(self.log_odds.expand(sample_shape + self.batch_shape), self.temperature)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """In nats."""
+        """The log density in nats."""
         return concrete_log_density(value, self.log_odds, self.temperature)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> "ConcreteLogit":
@@ -131,7 +131,7 @@ class SwitchedNormal(dist.TorchDistribution):  # type: ignore[misc]
         return centre + self.spread[..., None] * torch.randn_like(centre)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """In nats."""
+        """The log density in nats."""
         on = normal_log_density((value - self.centre).square().sum(dim=-1), self.spread)
         off = log_density_off(value.square().sum(dim=-1), self.off_deviation, self.switch)
         return switched(self.presence, on, off, self.switch)

@@ -28,7 +28,7 @@ LARGER_POSES = f"{ATTENTION} (6x6 poses)"
 NORMALISED = {"layer_norm": True}
 """Inverted attention as the paper has it: without, it is ablation A."""
 TRAINED: dict[str, dict[str, Any]] = {"train_loss": {}, "accuracy": {"split": "test", "as_trained": True}}
-"""Where a metric of the recipe's T stands."""
+"""Coordinates at which a metric of the recipe's T stands."""
 
 
 def _slope(method: str, sign: int, runs: Runs) -> Statistics:
@@ -52,7 +52,7 @@ def _rise_over_ablations(runs: Runs) -> Statistics:
 
 
 def _starts(sign: int, start: str, metric: str, epoch: str, runs: Runs) -> Statistics:
-    """Of inverted attention at the largest T that both starts have: zeros less the other start, or the reverse."""
+    """Statistics of inverted attention at the largest T of both starts: zeros less the other start, or the reverse."""
     label = f"{ATTENTION}[start={start}]"
     plain_steps, steps = (
         {one.iterations for one in runs.methods.values() if one.label == name and one.iterations}
@@ -77,7 +77,7 @@ def _spread_over_t(method: str, runs: Runs) -> Statistics:
 
 
 def _jitters(runs: Runs) -> dict[Method, dict[int, float]]:
-    """By method and seed: the deviation of held-out accuracy from a smooth curve over epochs, in points.
+    """Deviation of held-out accuracy from a smooth curve over epochs, in points, by method and seed.
 
     Second differences cancel a straight line; of independent noise they have six times its variance.
     """

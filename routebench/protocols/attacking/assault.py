@@ -53,9 +53,9 @@ class Assault:
 
     Args:
         victim: the network.
-        images: to attack.
-        classes: of the data set.
-        request: of the cell, whose seed and training loss count.
+        images: the images to attack.
+        classes: number of classes of the data set.
+        request: the run's fit, whose seed and training loss count.
         settings: the options.
         progress: is told how much is done, 0 to 1.
     """
@@ -134,7 +134,7 @@ class Assault:
         return [name for name in self.settings.attacks if not any(name == failed for failed, _ in self.failed)]
 
     def is_worst_known(self, ball: Ball) -> bool:
-        """Whether no attack failed at this eps or a smaller one."""
+        """Tells whether no attack failed at this eps or a smaller one."""
         return not any(eps <= ball.eps for _, eps in self.failed)
 
     def arrays(self) -> dict[str, Tensor]:
@@ -156,7 +156,7 @@ class Assault:
         return self.balls[self.settings.eps.index(self.settings.main_eps)]
 
     def share(self, broken: Tensor) -> float:
-        """Of all images chosen, in %."""
+        """The share of all images chosen, in %."""
         return 100 * float(broken.double().sum()) / len(self.right)
 
     def _probe(self, source: nn.Module | None) -> None:
@@ -200,7 +200,7 @@ class Assault:
         self.found.append(Metric("source_accuracy", "test", value, "%", where=where))
 
     def _press(self) -> None:
-        """At the main eps: four times as many steps, and gradients around the routing loop, on what is unbroken."""
+        """Attacks what is unbroken at the main eps: four times as many steps, and gradients around the routing loop."""
         if not set(ITERATIVE) & set(self.settings.attacks):
             return
         with self._within(LONGER, self._main()):
@@ -221,7 +221,7 @@ class Assault:
         return [name for name in self.done if name in WHITE]
 
     def _reach(self) -> None:
-        """What withstands even where every image can be turned to one grey."""
+        """Measures what withstands even where every image can be turned to one grey."""
         if not self.white():
             return
         last = self.balls[-1]

@@ -14,12 +14,12 @@ from routebench.training import answers
 
 BATCH = 250
 BINS = 15
-"""Of confidence, equally wide."""
+"""Number of bins of confidence, equally wide."""
 MEAN = "mean"
 
 
 class Judged(NamedTuple):
-    """In per cent."""
+    """Accuracy and calibration error, in per cent."""
 
     accuracy: float
     calibration_error: float
@@ -58,7 +58,7 @@ def calibration_error(confidence: Tensor, right: Tensor) -> float:
     Source: Guo, Pleiss, Sun and Weinberger, ICML 2017, equation 3 (ECE), with 15 bins.
 
     Args:
-        confidence: of each answer, 0 to 1, (image).
+        confidence: that of each answer, 0 to 1, (image).
         right: whether it is, (image).
     """
     place = (confidence.double() * BINS).ceil().long().clamp(1, BINS) - 1  # bins are open below, closed above
@@ -68,7 +68,7 @@ def calibration_error(confidence: Tensor, right: Tensor) -> float:
 
 @torch.no_grad()
 def judged(network: nn.Module, images: Images, device: torch.device) -> Judged:
-    """What the network answers, and how confident it is by a softmax of its logits."""
+    """The network's answers, and how confident it is by a softmax of its logits."""
     confidence, right = [], []
     for start in range(0, len(images), BATCH):
         some = images.at(torch.arange(start, min(start + BATCH, len(images))))

@@ -1,4 +1,4 @@
-"""What a finished assault says: accuracies by attack, distances, and attacks set against each other."""
+"""Metrics of a finished assault: accuracies by attack, distances, and attacks set against each other."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ def numbers(assault: Assault) -> list[Metric]:
 
 
 def _accuracies(assault: Assault) -> Iterator[Metric]:
-    """By attack, loss and eps; `best` is for each image the loss that is worst for it, `worst` is all attacks.
+    """Accuracies by attack, loss and eps; `best` takes for each image the loss worst for it, `worst` all attacks.
 
     What was run on survivors only has no accuracy of its own, only what it took from those before it. An attack that
     failed has none at that eps, and from there on the worst case is not known.
@@ -57,7 +57,7 @@ def _accuracies(assault: Assault) -> Iterator[Metric]:
 
 
 def _taken(assault: Assault, ball: Ball) -> Iterator[Metric]:
-    """By attack that was run on survivors: the accuracy that it takes from what white-box attacks before it left."""
+    """The accuracy that each attack run on survivors takes from what white-box attacks before it left."""
     for attack in assault.settings.attacks:
         if attack in (*ADAPTIVE, SCORES) and (attack, ball.eps) not in assault.failed:
             where: dict[str, int | str] = {"attack": attack, "norm": "linf", "eps": f"{ball.eps:g}"}
@@ -72,7 +72,7 @@ def _within(assault: Assault, ball: Ball, broken: Tensor, attack: str, loss: str
 
 
 def _distances(assault: Assault) -> Iterator[Metric]:
-    """Of the attacks that look for the smallest change, over the images that were right and attacked."""
+    """Metrics of attacks that look for the smallest change, over the images that were right and attacked."""
     found = {name: one.distances for name, one in assault.shortest.items()}
     if found and not assault.lost_shortest:
         found[WORST] = torch.stack(list(found.values())).amin(dim=0)
@@ -122,7 +122,7 @@ def _between_attacks(assault: Assault) -> dict[str, float]:
 
 
 def _black_alone(assault: Assault) -> Iterator[float]:
-    """By eps: accuracy that black boxes take from images which no white-box attack of that eps or less breaks."""
+    """Accuracy that black boxes take, by eps, from images which no white-box attack of that eps or less breaks."""
     for ball in assault.balls:
         white = ball.broken_within([*assault.white(), LONGER, AROUND])
         yield assault.share(ball.broken_by([*BLACK, SCORES]) & ~white)

@@ -47,7 +47,7 @@ class Settings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "Settings":
-        """From a preset's options; lists become tuples."""
+        """Makes settings from a preset's options; lists become tuples."""
         given: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in options.items()
         }

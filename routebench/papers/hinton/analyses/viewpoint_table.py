@@ -97,7 +97,7 @@ COLUMNS = (
 
 @analysis_of("viewpoint", "viewpoint-table", place=10)
 def viewpoint_table(runs: Runs) -> Analysis | None:
-    """Per method: novel error at held-out and at familiar accuracy equal to the CNN's, and at the last epoch."""
+    """Novel error per method at held-out and at familiar accuracy equal to the CNN's, and at the last epoch."""
     table, kinds = summary(runs), Kinds.of(runs)
     if table.empty:
         return None
@@ -133,7 +133,7 @@ def _reading(table: DataFrame, kinds: Kinds) -> str:
 
 
 def _told(rows: Sequence[Row], key: str, kinds: Kinds) -> str:
-    """Which methods make fewer errors on novel images than the reference, in half a sentence."""
+    """Names of the methods with fewer errors on novel images than the reference, in half a sentence."""
     done = sorted((row for row in rows if row[key].known), key=lambda row: standing(row, key))
     if not done:
         return "no method could be compared"

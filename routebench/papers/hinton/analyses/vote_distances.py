@@ -25,7 +25,7 @@ from routebench.analysis import (
 IMAGE = 0  # of the three that were measured
 NEAR, FULL = "vote_distances_zoomed", "vote_distances"
 WRONG: Mapping[str, Any] = {"color": palette.MUTED, "linewidth": 0.6, "alpha": 0.5, "zorder": 2}
-Arrays = Mapping[str, NDArray[Any]]  # raw outputs of a cell, by name
+Arrays = Mapping[str, NDArray[Any]]  # raw outputs of a run, by name
 
 
 @analysis_of("sparsity", "vote-distances", place=40)

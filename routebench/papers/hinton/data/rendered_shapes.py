@@ -39,10 +39,10 @@ class Series:
     """A size in which the toys are rendered.
 
     Args:
-        name: of the data set that has all viewpoints.
-        side: of an image, in pixels.
+        name: name of the data set that has all viewpoints.
+        side: width of an image, in pixels.
         all_lightings: six images per view; else one, and lightings take turns.
-        digest: of the pixels, as `digest_of` has it; pinned.
+        digest: digest of the pixels, as `digest_of` has it; pinned.
     """
 
     name: str
@@ -156,7 +156,7 @@ def _dataset(series: Series, axis: str | None) -> Dataset:
 
 
 def _pixels(series: Series) -> NDArray[np.uint8]:
-    """From the folder of data sets, or rendered and put there; where it cannot be written, rendered every time."""
+    """Pixels from the folder of data sets, or rendered and put there; where it is not writable, rendered every time."""
     folder = data_root() / "rendered-shapes"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -178,7 +178,7 @@ def _pixels(series: Series) -> NDArray[np.uint8]:
 
 
 def _kept(series: Series, folder: Path) -> NDArray[np.uint8] | None:
-    """What this generator rendered before; None where there is none, or not as it was written."""
+    """Pixels that this generator rendered before; None where there are none, or not as they were written."""
     for file in folder.glob(f"{series.name}-{_generator_hash()}-*.raw"):
         pixels = np.frombuffer(file.read_bytes(), np.uint8)
         if digest_of(pixels) == file.stem.rpartition("-")[2]:

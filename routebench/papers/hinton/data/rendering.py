@@ -25,7 +25,7 @@ LAMPS: tuple[tuple[Vector, float], ...] = (
     ((0.4, -1.6, 0.5), 0.45),
 )
 LIGHTINGS: tuple[tuple[int, ...], ...] = ((0,), (1,), (2,), (0, 3), (1, 2), (0, 1))
-"""Which lamps are on."""
+"""Lamps that are on."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Camera:
     """A direction to look from.
 
     Args:
-        azimuth: in degrees, counted from the front of the object towards its left.
-        elevation: in degrees above the ground.
+        azimuth: angle in degrees, counted from the front of the object towards its left.
+        elevation: angle in degrees above the ground.
     """
 
     azimuth: float
@@ -42,18 +42,18 @@ class Camera:
 
     @cached_property
     def towards(self) -> Vector:
-        """From the object to the camera."""
+        """Direction from the object to the camera."""
         flat = cosine(self.elevation)
         return (flat * cosine(self.azimuth), flat * sine(self.azimuth), sine(self.elevation))
 
     @cached_property
     def right(self) -> Vector:
-        """Of the picture."""
+        """Direction to the right of the picture."""
         return (-sine(self.azimuth), cosine(self.azimuth), 0.0)
 
     @cached_property
     def up(self) -> Vector:
-        """Of the picture."""
+        """Direction to the top of the picture."""
         steep = sine(self.elevation)
         return (-steep * cosine(self.azimuth), -steep * sine(self.azimuth), cosine(self.elevation))
 
@@ -69,9 +69,9 @@ def render(
     """Pictures of one object from one direction.
 
     Args:
-        solids: whose union is the object; within the unit ball.
-        camera: where from.
-        side: of the picture, in pixels.
+        solids: solids whose union is the object; within the unit ball.
+        camera: the direction to look from.
+        side: width of the picture, in pixels.
         lightings: numbers of `LIGHTINGS`.
 
     Returns:
@@ -151,7 +151,7 @@ class _Region:
         self.entered.append((number, normal))
 
     def _cut_by_curve(self) -> None:
-        """Between the roots of `|w|^2 t^2 + 2 q.w t + |q|^2 - 1`, over the axes that are round."""
+        """Keeps rays between the roots of `|w|^2 t^2 + 2 q.w t + |q|^2 - 1`, over the axes that are round."""
         axes = range(self.solid.round_axes)
         square, length = 0.0, np.zeros_like(self.enters)
         rows, columns = np.zeros_like(self.q[0][0]), np.zeros_like(self.q[0][1])
@@ -182,10 +182,10 @@ class _Region:
 
 
 class Light:
-    """What the lamps do to a matt grey surface: ambient light, and Lambert's cosine law for each lamp that is on.
+    """Light of the lamps on a matt grey surface: ambient light, and Lambert's cosine law for each lamp that is on.
 
     Args:
-        camera: with which the lamps go around the object.
+        camera: the camera with which the lamps go around the object.
         lightings: numbers of `LIGHTINGS`.
     """
 

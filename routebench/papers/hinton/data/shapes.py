@@ -17,7 +17,7 @@ def toy(kind: str, instance: int) -> list[Solid]:
 
     Args:
         kind: one of `TOYS`.
-        instance: of the class, from 0; fixes the measures.
+        instance: number in the class, from 0; fixes the measures.
     """
     random = np.random.RandomState(100 * list(TOYS).index(kind) + instance)  # its stream never changes (NEP 19)
 

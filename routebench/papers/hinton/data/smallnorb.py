@@ -34,7 +34,7 @@ OTHER_TYPES: Mapping[int, str] = {
     0x1E3D4C53: "double precision",
     0x1E3D4C56: "short",
 }
-"""Of the others that the format knows, in its words."""
+"""Names of the other types that the format knows, in its words."""
 ELEMENTS: Mapping[str, np.dtype[Any]] = {"dat": np.dtype("u1"), "cat": np.dtype("<i4"), "info": np.dtype("<i4")}
 """Element type of each kind of file."""
 SHRINK = 2  # 96 to 48 pixels, as Hinton et al. 2018 have it
@@ -59,7 +59,7 @@ PACKED_SHA256 = {
         "16adf314226327ee006d1a44db8cfef52773c06c829951d5653a9f6f310248a2"
     ),
 }
-"""Of each file as it is downloaded, with `.gz` behind its name; as TensorFlow Datasets has recorded them."""
+"""Digest of each file as it is downloaded, with `.gz` behind its name; as TensorFlow Datasets has recorded them."""
 
 UNPACKED_MD5 = {
     "smallnorb-5x46789x9x18x6x2x96x96-training-dat.mat": "8138a0902307b32dfa0025a36dfa45ec",
@@ -69,7 +69,7 @@ UNPACKED_MD5 = {
     "smallnorb-5x01235x9x18x6x2x96x96-testing-cat.mat": "fd5120d3f770ad57ebe620eb61a0b633",
     "smallnorb-5x01235x9x18x6x2x96x96-testing-info.mat": "7c5b871cc69dcadec1bf6a18141f5edc",
 }
-"""Of each file unpacked, as loaders for PyTorch have recorded them; both parts list classes in the same order."""
+"""Digest of each unpacked file, as loaders for PyTorch recorded them; both parts list classes in the same order."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class Part:
     """One official part: what its three files must hold.
 
     Args:
-        name: as in the names of its files.
-        instances: of every class.
+        name: the name in those of its files.
+        instances: number of objects of every class.
         elevations, azimuths, lightings: how many of each.
-        side: of an image, in pixels.
+        side: width of an image, in pixels.
     """
 
     name: str

@@ -32,12 +32,12 @@ def unit(vector: Vector) -> Vector:
 
 
 def cosine(degrees: float) -> float:
-    """Rounded to 9 decimals, because mathematical libraries differ in the last ones."""
+    """The cosine, rounded to 9 decimals, because mathematical libraries differ in the last ones."""
     return round(math.cos(math.radians(degrees % 360)), 9)
 
 
 def sine(degrees: float) -> float:
-    """Likewise."""
+    """The sine, rounded in the same way."""
     return round(math.sin(math.radians(degrees % 360)), 9)
 
 
@@ -57,10 +57,10 @@ class Solid:
 
     Args:
         kind: `box`; `ellipsoid`; `cylinder` along its third axis.
-        centre: in the object's coordinates: x forward, y left, z up.
+        centre: its centre in the object's coordinates: x forward, y left, z up.
         half: half of its size along its own axes, above 0.
         axes: its own axes, three unit vectors at right angles.
-        taper: of a box: how large its upper end is, as a share of its lower end, along its first and second axis;
+        taper: the size of a box's upper end, as a share of its lower end, along its first and second axis;
             (1, 1) is a plain box, (0, 0) a pyramid.
     """
 
@@ -71,7 +71,7 @@ class Solid:
     taper: tuple[float, float] = (1.0, 1.0)
 
     def corners(self) -> list[Vector]:
-        """Of the box around it."""
+        """Corners of the box around it."""
         found = []
         for signs in np.ndindex(2, 2, 2):
             steps = [(2 * sign - 1) * size for sign, size in zip(signs, self.half, strict=True)]
@@ -83,11 +83,11 @@ class Solid:
         return found
 
     def reach(self, direction: Vector) -> float:
-        """How far it can extend from its centre along a unit vector, either way."""
+        """The greatest extent from its centre along a unit vector, either way."""
         return sum(size * abs(dot(axis, direction)) for size, axis in zip(self.half, self.axes, strict=True))
 
     def placed(self, away: Vector, scale: float) -> "Solid":
-        """Moved by `-away`, then scaled about the origin."""
+        """The solid moved by `-away`, then scaled about the origin."""
         x, y, z = (scale * (here - shift) for here, shift in zip(self.centre, away, strict=True))
         a, b, c = (scale * size for size in self.half)
         return Solid(self.kind, (x, y, z), (a, b, c), self.axes, self.taper)
@@ -120,5 +120,5 @@ class Solid:
 
     @property
     def round_axes(self) -> int:
-        """How many of its own axes the curved side involves: `sum of q_k^2 <= 1` over the first so many."""
+        """Number of its own axes that the curved side involves: `sum of q_k^2 <= 1` over the first so many."""
         return {"box": 0, "cylinder": 2, "ellipsoid": 3}[self.kind]

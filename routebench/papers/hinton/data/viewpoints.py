@@ -14,7 +14,7 @@ FAMILIAR: Mapping[str, tuple[int, ...]] = {
     "azimuth": (300, 320, 340, 0, 20, 40),
     "elevation": (30, 35, 40),
 }
-"""In degrees: the viewpoints that are trained on. Source: Hinton, Sabour and Frosst, ICLR 2018, section 5.1."""
+"""Viewpoints that are trained on, in degrees. Source: Hinton, Sabour and Frosst, ICLR 2018, section 5.1."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Views:
     """Pictures, and how each was taken.
 
     Args:
-        images: of objects of several classes.
+        images: pictures of objects of several classes.
         conditions: int64, (n,) each: `instance`, the number of the object in its class; `azimuth` and `elevation` of
             the camera in degrees; `lighting`, a number.
     """
@@ -36,7 +36,7 @@ class Views:
         return Views(self.images.at(places), {name: values[places] for name, values in self.conditions.items()})
 
     def familiar(self, axis: str) -> Tensor:
-        """Whether each picture's viewpoint is one that is trained on: bool, (n,)."""
+        """Tells whether each picture's viewpoint is one that is trained on: bool, (n,)."""
         return torch.isin(self.conditions[axis], torch.tensor(FAMILIAR[axis]))
 
 
@@ -47,7 +47,7 @@ def dataset_of_views(
 
     Args:
         name, classes, source: as in `Dataset`.
-        parts: for training, held out, and for the test: pictures of different objects.
+        parts: training, held-out and test part: pictures of different objects.
         axis: `azimuth` or `elevation`: training and held-out part have only the familiar viewpoints of it, and the
             test part's conditions say which pictures are `familiar`; None takes all viewpoints into all parts.
     """

@@ -42,10 +42,10 @@ CHANGED = {"coordinates": {"hinton": 2}, "crops": {"13": 2}}
 
 
 class Options(TypedDict, total=False):
-    """What each network of this file can be asked for."""
+    """Options that each network of this file takes."""
 
     coordinates: str
-    """How the place of a child enters its votes for the classes, see `COORDINATES`; `none` for not at all."""
+    """The way in which a child's place enters its votes for the classes, see `COORDINATES`; `none` for not at all."""
     start: str
     """`even`, votes of standard deviation 0.6 from poses of 1 in each layer; `authors`, see `start_as_the_authors`."""
     class_lambda: NonNegative
@@ -194,7 +194,7 @@ def start_as_the_authors(network: CapsuleNetwork) -> None:
     lambda (S (-sum_h log var_h - 16 b_u (1 + log 2 pi)) - 5000 b_a) with b_u = b_a = 0.5, for the classes 2 and 1; with
     beta_u = b_u (1 + log 2 pi) / 2, beta_a = -2500 b_a and twice their final lambda, 0.02, ours is the same.
     That lambda is the method's to set, and `class_lambda` the network's. With the method's `beta_a_unit=2500`, a step
-    of the optimiser moves the logit by b_a as far as theirs.
+    of the optimizer moves the logit by b_a as far as theirs.
 
     Departure: primary capsules keep their bias; theirs have none.
     """

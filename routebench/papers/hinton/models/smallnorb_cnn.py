@@ -18,7 +18,7 @@ class SmallNorbCNN(PlainNetwork):
     Args:
         shape: (channels, height, width) of the images.
         classes: number of classes.
-        channels: of both convolutions.
+        channels: output channels of both convolutions.
         hidden: units of the hidden layer.
         dropout: share of the hidden units that a training step does without; the paper does not say, a public code has
             0.5.

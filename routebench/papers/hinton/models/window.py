@@ -1,4 +1,4 @@
-"""How images are prepared inside a network, so that attacks and measures see pixels: windows, standardised."""
+"""Windows of images inside a network, standardised, so that attacks and measures see pixels."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from routebench.ops import length_logit
 WHOLE_BELOW = 48
 """Images with a shorter side are taken whole."""
 SIDE = 32
-"""Of the window that is cut out of others."""
+"""Width of the window that is cut out of others."""
 REACH = 2
-"""How far windows of a test are from the middle at most, in pixels."""
+"""Largest distance of windows of a test from the middle, in pixels."""
 
 
 class Window(nn.Module):
@@ -52,7 +52,7 @@ def standardised(images: Float[Tensor, "batch *image"]) -> Float[Tensor, "batch 
 
 
 class AveragedOverCrops(nn.Module):
-    """In evaluation mode, the mean of a network's scores over 13 windows; in training, the network itself.
+    """The mean of a network's scores over 13 windows in evaluation mode; in training, the network itself.
 
     The windows are the middle one and twelve of `authors_offsets`, ten different ones in all.
 
@@ -86,7 +86,7 @@ class AveragedOverCrops(nn.Module):
 
 
 def authors_offsets() -> Iterator[tuple[int, int]]:
-    """By how many rows and columns each of the twelve windows besides the middle one lies from it.
+    """Rows and columns by which each of the twelve windows besides the middle one lies from it.
 
     The authors' code asks for 1, 2 and 3 pixels in each of four diagonal directions. TensorFlow 1's `extract_glimpse`
     halves offsets from the middle of an image and rounds down where the window begins.

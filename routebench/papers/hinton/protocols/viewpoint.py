@@ -63,7 +63,7 @@ class Viewpoint(Protocol):
 
 
 def _right_by_epoch(fit: Fit, request: FitRequest, data: Dataset, context: Context) -> Tensor:
-    """Which test images were right after each epoch: bool, (epochs, n_test). The network is left at the last epoch."""
+    """Tells which test images were right after each epoch: bool, (epochs, n_test). Leaves the network at the last."""
     found = []
     for epoch in fit.epochs:
         fit.network.load_state_dict(fit.weights_after(epoch.epoch))
@@ -81,7 +81,7 @@ def _by_epoch(right: Tensor, data: Dataset) -> Iterator[Metric]:
 
 
 def _by_view(request: FitRequest, correct: Tensor, data: Dataset) -> Iterator[Metric]:
-    """At the last epoch: over all test images, and for each azimuth and each elevation that is known, in degrees."""
+    """Metrics of the last epoch: over all test images, and for each known azimuth and elevation, in degrees."""
     yield Metric("accuracy", "test", _percent(correct), "%", True, test_iterations=request.iterations)
     for axis in (axis for axis in AXES if axis in data.conditions):
         familiar, degrees = data.conditions["familiar"], data.conditions[axis]

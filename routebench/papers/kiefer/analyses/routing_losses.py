@@ -38,7 +38,7 @@ CLAIMS = {
     "test loss": ("lower test loss with routing", "loss", ""),
     ACCURACY: ("no accuracy gained by routing", "accuracy", ""),
 }
-"""By comparison: the paper's conclusion, the metric, and the epoch as in `values_of`."""
+"""Claims by comparison: the paper's conclusion, the metric, and the epoch as in `values_of`."""
 CURVES = {"train_loss": "training", "held_out_loss": "held-out"}
 
 
@@ -153,7 +153,7 @@ def _reading(table: DataFrame) -> str:
 
 
 def _curves(runs: Runs, metric: str) -> dict[Condition, DataFrame]:
-    """By condition: mean, lowest and highest loss over seeds, per epoch."""
+    """Mean, lowest and highest loss over seeds, per epoch, by condition."""
     found = {}
     for condition in (UNROUTED, ROUTED):
         rows = rows_of(runs, condition, metric)

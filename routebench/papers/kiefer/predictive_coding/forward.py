@@ -1,4 +1,4 @@
-"""What a trained capsule network predicts of its class capsules: where inference over them starts."""
+"""Prediction of class capsules by a trained capsule network: where inference over them starts."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from routebench.models.network import CapsuleNetwork
 from routebench.ops import squash
 
 CLOSE = 1e-4
-"""How near the network's own class capsules must be to the squashed sum of votes, to be called the same."""
+"""Largest distance of the network's own class capsules from the squashed sum of votes, to be called the same."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Forward:
     """The forward pass into the class capsules, in double precision so that energies can be compared.
 
     Args:
-        sums: of all votes for each class, `s_j = sum_i V_ij`.
+        sums: sums of all votes for each class, `s_j = sum_i V_ij`.
         gram: `W^T W` for the matrix W that takes all poses of the layer below, side by side, to all sums. Moving the
             poses below by `W a` moves the sums by `gram a`.
     """
@@ -31,7 +31,7 @@ class Forward:
 
     @property
     def poses(self) -> Float[Tensor, "batch classes pose"]:
-        """What is predicted of the class capsules, `squash(s_j)`."""
+        """Prediction of the class capsules, `squash(s_j)`."""
         return squash(self.sums)
 
 
@@ -45,8 +45,8 @@ def forward_pass(
     network with capsule layers in between, everything below the class layer is taken as the forward pass has it.
 
     Args:
-        network: in evaluation mode.
-        images: with values in [0, 1].
+        network: the network in evaluation mode.
+        images: images with values in [0, 1].
         any_routing: also take a network whose class capsules are something else, and predict them by the sum of votes
             all the same. That is not what it was trained to do: with routing, votes are weighed by 1 / classes or less.
 

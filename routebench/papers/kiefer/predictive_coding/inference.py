@@ -24,7 +24,7 @@ from .forward import Forward
 FREE = ("classes", "children")
 TARGETS = ("none", "predicted", "label")
 ROUNDING = 1e-12
-"""By which share of itself an energy may rise and still count as the same."""
+"""Share of itself by which an energy may rise and still count as the same."""
 
 Poses = Float[Tensor, "batch classes pose"]
 PerImage = Float[Tensor, " batch"]
@@ -32,16 +32,16 @@ PerImage = Float[Tensor, " batch"]
 
 @dataclass(frozen=True)
 class Rule:
-    """How inference goes.
+    """Settings of inference.
 
     Args:
         l1: strength of the penalty on the lengths of class capsules, `sum_j |v_j|`. The paper gives none. For a
             network trained by the margin loss, 0.1 is what to begin with: absent classes are trained to be below it.
         l2: strength of the penalty on their squares, which the paper has for its toy network alone.
         free: `classes`, or `children` for these and the capsules below. The second can change what is predicted.
-        steps: as in the paper.
-        step_size: as in the paper. A step that would raise an image's energy is not taken, and that image's step size
-            is halved from then on.
+        steps: number of steps, as in the paper.
+        step_size: size of a step, as in the paper. A step that would raise an image's energy is not taken, and that
+            image's step size is halved from then on.
     """
 
     l1: float = 0.0
@@ -64,15 +64,15 @@ class Rule:
 
 @dataclass(frozen=True)
 class Settled:
-    """Where inference led.
+    """Result of inference.
 
     Args:
-        poses: of the class capsules.
-        below: by how much the poses below were moved, as coefficients a of `W a`; see `Forward.gram`. Zeros where they
-            were not free.
-        energies: of every image, before the first step and after each.
+        poses: poses of the class capsules.
+        below: change of the poses below, as coefficients a of `W a`; see `Forward.gram`. Zeros where they were not
+            free.
+        energies: energy of every image, before the first step and after each.
         residual: length of the last step over its size: how steep the energy still is.
-        step_size: of every image in the end.
+        step_size: step size of every image in the end.
     """
 
     poses: Poses
@@ -125,9 +125,9 @@ def infer(forward: Forward, targets: Float[Tensor, "batch classes"] | None, rule
     these are the same steps at the cost of a (class x pose) square matrix per image in place of all votes.
 
     Args:
-        forward: of a batch.
-        targets: from `targets_for`.
-        rule: how.
+        forward: the forward pass of a batch.
+        targets: targets from `targets_for`.
+        rule: the settings.
     """
     if rule.free == "classes":
         return _along(forward, _descend(_lengths_of(forward), targets, rule))
@@ -167,13 +167,13 @@ def _along(forward: Forward, settled: Settled) -> Settled:
 def lengths_at_rest(
     lengths: Float[Tensor, "batch classes"], targets: Float[Tensor, "batch classes"] | None, rule: Rule
 ) -> Float[Tensor, "batch classes"]:
-    """Where class capsules end if they alone are free: `max(0, |squash(s)| + t - l1) / (2 + l2)`.
+    """Lengths of class capsules at rest if they alone are free: `max(0, |squash(s)| + t - l1) / (2 + l2)`.
 
     Each keeps its direction, and its length solves an equation of its own. Without targets it is
     `max(0, |squash(s)| - l1) / (1 + l2)`: without a penalty the forward pass, at which all errors are zero already.
 
     Args:
-        lengths: of the class capsules in the forward pass, above zero.
+        lengths: lengths of the class capsules in the forward pass, above zero.
         targets: as for `infer`.
         rule: its strengths are used.
     """
@@ -227,7 +227,7 @@ def _through_squash(sums: Tensor, error: Tensor) -> Tensor:
 
 
 def _distance(one: _State, other: _State) -> Tensor:
-    """How far apart two points are, poses below included: `|W a|^2 = a^T gram a`."""
+    """Distance of two points, poses below included: `|W a|^2 = a^T gram a`."""
     below = ((one.below - other.below) * (one.pulled - other.pulled)).sum(dim=1).clamp(min=0)
     return ((one.poses - other.poses).square().sum(dim=(1, 2)) + below).sqrt()
 

@@ -70,13 +70,13 @@ class Toy:
 
     @cached_property
     def curvature(self) -> Matrix:
-        """Of the smooth part of the energy, `(1 + l2) I + B^T B`."""
+        """Curvature of the smooth part of the energy, `(1 + l2) I + B^T B`."""
         found: Matrix = (1 + self.l2) * np.eye(self.below.size) + self.above.T @ self.above
         return found
 
     @cached_property
     def pull(self) -> Vector:
-        """On hidden activities, `A x + B^T y`."""
+        """The pull on hidden activities, `A x + B^T y`."""
         found: Vector = self.below + self.above.T @ np.asarray(self.y, dtype=float)
         return found
 
@@ -86,14 +86,14 @@ class Toy:
         return float(0.5 * (over @ over + under @ under + self.l2 * hidden @ hidden) + self.l1 * np.abs(hidden).sum())
 
     def gradient(self, hidden: Vector) -> Vector:
-        """Of the energy without its L1 term, which has none at 0."""
+        """Gradient of the energy without its L1 term, which has none at 0."""
         found: Vector = self.curvature @ hidden - self.pull
         return found
 
 
 @dataclass(frozen=True)
 class Course:
-    """What inference did: hidden activities (step, hidden) and energies (step), both from before the first step on."""
+    """Course of inference: hidden activities (step, hidden) and energies (step), both from before the first step on."""
 
     hidden: Matrix
     energies: Vector
@@ -142,7 +142,7 @@ def infer_by_subgradient(toy: Toy, *, step_size: float = 0.05, steps: int = 500,
 
 
 def at_rest(toy: Toy) -> Vector:
-    """Where inference ends: the one minimum of the energy, by solving equations, not by steps.
+    """The one minimum of the energy, where inference ends, by solving equations, not by steps.
 
     Without L1, `((1 + l2) I + B^T B) h = A x + B^T y`; with the paper's weights `h = (x + e) / (1 + l2)` for
     `e = ((1 + l2) y - sum x) / (4 + l2)`. With L1, every set of active units and of their signs is tried: on it the
@@ -168,7 +168,7 @@ def at_rest(toy: Toy) -> Vector:
 
 
 def strengths_with_one_winner(x: Vector, y: float) -> tuple[float, float]:
-    """From which l1, and below which, only the unit of the largest input is active, for the paper's weights.
+    """The l1 from which, and that below which, only the largest input's unit is active, for the paper's weights.
 
     The winner then is `(max x + y - l1) / 2`. Below the first another unit is active too; from the second on, none.
     They are the conditions that the pull on every other unit, `x_i + (y - max x + l1) / 2`, is at most l1 either way.

@@ -24,7 +24,7 @@ from ..predictive_coding.inference import FREE, TARGETS, Rule, Settled, infer, t
 FORWARD = "forward"
 PENALTIES = ("plain", "l1", "l2")
 ACTIVE = 0.1
-"""Above which length a class capsule counts as active."""
+"""Length above which a class capsule counts as active."""
 FORWARD_BATCH, BATCH = 250, 1000
 EXAMPLES = 10
 """Classes of which the first test image's class capsules are kept."""
@@ -35,8 +35,8 @@ class Condition:
     """One way to infer class capsules.
 
     Args:
-        penalty: of `PENALTIES`.
-        targets: of `routebench.papers.kiefer.predictive_coding.inference.TARGETS`.
+        penalty: a penalty of `PENALTIES`.
+        targets: a name of `routebench.papers.kiefer.predictive_coding.inference.TARGETS`.
         rule: how inference goes; says what is free.
     """
 
@@ -51,7 +51,7 @@ class Condition:
 
     @property
     def name(self) -> str:
-        """Of its arrays."""
+        """Name of its arrays."""
         return f"{self.penalty}_{self.targets}_{self.rule.free}"
 
 
@@ -68,7 +68,7 @@ class PredictiveCoding(Protocol):
     Options:
         targets, free: which of those to run; all by default.
         l1, l2: strengths of the penalties; see `routebench.papers.kiefer.predictive_coding.inference.Rule`.
-        steps, step_size: of inference, 500 and 0.01 as in the paper.
+        steps, step_size: number and size of the steps of inference, 500 and 0.01 as in the paper.
 
     Source: Kiefer et al., "Capsule Networks as Generative Models", section 3.1, figure 1 B to E and appendix C.
     """
@@ -169,7 +169,7 @@ def _inferred(below: Forward, labels: Tensor, condition: Condition) -> Settled:
 
 
 def _sparsity(poses: Tensor, labels: Tensor, where: dict[str, int | str]) -> Iterator[Metric]:
-    """Of the lengths of class capsules, means over test images."""
+    """Sparsity of the lengths of class capsules, means over test images."""
     lengths = length(poses)
     right = torch.nn.functional.one_hot(labels, lengths.shape[1]).bool()
     found = {

@@ -82,7 +82,7 @@ def free_form(runs: Runs) -> Analysis | None:
 
 
 def _measured() -> Iterator[Mean]:
-    """What is measured by each kind of inference."""
+    """Means that are measured by each kind of inference."""
     for key, (metric, title, told) in MEASURES.items():
         for one, inference in INFERENCE.items():
             yield Mean(title, f"{key}_{one}", "±.1", told, metric=metric, where={"inference": inference})

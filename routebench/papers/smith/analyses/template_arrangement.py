@@ -1,4 +1,4 @@
-"""Which template draws which stroke of a rotated digit, and how much templates are reused across angles."""
+"""Templates and the strokes of a rotated digit that they draw, and how much templates are reused across angles."""
 
 import colorsys
 import math
@@ -41,7 +41,7 @@ BAND = 6
 GREY = 60
 """Pixels between pictures."""
 GOLDEN = (math.sqrt(5) - 1) / 2
-"""Of the circle of hues, from one template to the next: any number of them are far apart."""
+"""Step on the circle of hues, from one template to the next: any number of them are far apart."""
 Sheet = tuple[Method | str, Arrays, NDArray[np.uint8]]  # title, what it is of, picture
 
 

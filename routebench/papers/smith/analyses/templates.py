@@ -139,7 +139,7 @@ def _table(runs: Runs, by_seed: Mapping[Method, Mapping[int, Seed]]) -> DataFram
 
 
 def _how(found: Sequence[Seed], count: int | None) -> str:
-    """How seeds collapsed: one template draws everything, or most are dead."""
+    """Note on how seeds collapsed: one template draws everything, or most are dead."""
     alone = [seed["largest"] for seed in found if seed["largest"] > 100 * ALONE]
     dead = [seed["dead"] for seed in found if _mostly_dead(seed, count)]
     told = []
@@ -151,12 +151,12 @@ def _how(found: Sequence[Seed], count: int | None) -> str:
 
 
 def _in_seeds(values: list[float], found: Sequence[Seed]) -> str:
-    """How many collapsed seeds had these values; empty if only one collapsed."""
+    """Number of collapsed seeds that had these values; empty if only one collapsed."""
     return f" in {wording.plural(len(values), 'seed')}" if len(found) > 1 else ""
 
 
 def _mostly_dead(seed: Seed, count: int | None) -> bool:
-    """Whether most templates of a collapsed seed are dead."""
+    """Tells whether most templates of a collapsed seed are dead."""
     return seed["dead"] > count / 2 if count else seed["largest"] <= 100 * ALONE
 
 
@@ -198,7 +198,7 @@ def _reading(table: DataFrame) -> str:
 
 
 def _presences(rows: Sequence[Row]) -> str:
-    """What the presences tell whose logits tell most, and what is left of it where the model itself looks."""
+    """Note on the presences whose logits tell most, and what is left of it where the model itself looks."""
     known = [row for row in rows if row["drawn"].known]
     if not known:
         return ""

@@ -14,13 +14,13 @@ class AttentivePooling(nn.Module):
     code; Smith et al., "Capsule networks: a probabilistic perspective", appendix B.
 
     Args:
-        channels: of the images.
+        channels: number of channels of the images.
         capsules: how many there are.
         outputs: numbers per capsule.
         width: channels of each hidden layer.
-        strides: of the 3 x 3 convolutions, one per layer.
-        padding: of each; 0 leaves 2 x 2 places of a 28 x 28 image, 1 leaves 7 x 7.
-        activation: after each hidden layer.
+        strides: strides of the 3 x 3 convolutions, one per layer.
+        padding: padding of each; 0 leaves 2 x 2 places of a 28 x 28 image, 1 leaves 7 x 7.
+        activation: the function after each hidden layer.
         size: (height, width) of the images. Then a bias that is learned for every place and channel is added to what
             the convolutions see, which tells places apart, as in the code of Kosiorek et al.; None: no such bias.
     """

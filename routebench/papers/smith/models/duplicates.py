@@ -27,7 +27,7 @@ def duplicates(templates: Templates) -> int:
     affine copies of each other differ only by a rotation and a reflection. All of these are tried.
 
     Args:
-        templates: as seen on a black ground, not negative.
+        templates: templates as seen on a black ground, not negative.
     """
     seen = _normal_forms(templates.detach().float().cpu())
     alike = torch.einsum("ip,tjp->tij", seen[0], seen).amax(dim=0) >= ALIKE

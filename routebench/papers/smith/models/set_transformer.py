@@ -22,7 +22,7 @@ class AttentionBlock(nn.Module):
 
     Args:
         width: elements of every member, in and out; a multiple of heads.
-        heads: of attention.
+        heads: number of heads of attention.
         layer_norm: normalise as above; False omits both.
         hidden: units of a hidden layer with ReLU; the feed-forward layer is then two linear ones with that between
             them, as in the code of Kosiorek et al. (stacked capsule autoencoders). None for one linear layer with ReLU.

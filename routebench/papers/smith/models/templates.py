@@ -91,7 +91,7 @@ def composited(
     presences: Float[Tensor, "batch template"],
     size: tuple[int, int],
 ) -> tuple[Float[Tensor, "batch channel height width"], Float[Tensor, "batch 1 height width"]]:
-    """As `drawn`, in torch, from the inverse poses: the reference for the kernel."""
+    """The same as `drawn`, in torch, from the inverse poses: the reference for the kernel."""
     both = _sampled(templates, maps, size)
     return over(both[:, :, :-1], both[:, :, -1:] * presences.T[:, :, None, None, None])
 

@@ -40,7 +40,7 @@ class VAE(nn.Module):
         return mean, (0.5 * log_variance).exp()
 
     def forward(self, images: Batch) -> Batch:
-        """As `reconstruction`."""
+        """The same as `reconstruction`."""
         return self.reconstruction(images)
 
     def reconstruction(self, images: Batch) -> Batch:
@@ -53,7 +53,7 @@ class VAE(nn.Module):
 
         Args:
             images: values in [0, 1].
-            generator: of the sample, on the images' device; None for torch's own.
+            generator: generator of the sample, on the images' device; None for torch's own.
         """
         mean, deviation = self.encode(images)
         noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)

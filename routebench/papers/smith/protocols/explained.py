@@ -1,4 +1,4 @@
-"""How generative capsules explain images: by which bound, and what their presences have to do with the image."""
+"""Metrics of how generative capsules explain images: the bound, and what their presences have to do with the image."""
 
 from collections.abc import Iterator, Mapping
 
@@ -16,9 +16,9 @@ from ..models.probabilistic.model import GenerativeCapsules
 LOOKED_AT = 500
 """Test images, evenly apart, so that presences can say 6.2 nats of them at most."""
 DRAWS = 16
-"""Of the presences of each image."""
+"""Draws of the presences of each image."""
 POSES = {"delta": "certain", "objects": "normal of objects", "full": "normal"}
-"""What is said of poses by kind of posterior; bounds of different kinds do not compare."""
+"""Words for poses by kind of posterior; bounds of different kinds do not compare."""
 
 
 @explanation_metrics.register(GenerativeCapsules)
@@ -28,11 +28,11 @@ def bounds_and_presences(
     """Terms of the bound, what presences say of the image, how often parts are on, and how many change their object.
 
     Args:
-        network: trained.
-        test: of these, `LOOKED_AT` are looked at.
+        network: the trained network.
+        test: test images, of which `LOOKED_AT` are looked at.
         view: how they are shown.
         where: coordinates of every metric.
-        device: of the network.
+        device: the network's device.
     """
     few = test.at(evenly(len(test), LOOKED_AT))
     yield from _bounds(network, few, view, where, device)

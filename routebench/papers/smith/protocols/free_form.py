@@ -1,4 +1,4 @@
-"""What free-form inference gains over the encoder: bound, error, what a probe of t0 says, and what it costs."""
+"""Gains of free-form inference over the encoder: bound, error, what a probe of t0 says, and what it costs."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,16 +20,16 @@ from ..models.probabilistic.model import GenerativeCapsules, Posterior
 
 BATCH = 100
 SAMPLES = 8
-"""Of the bound, where two bounds are compared."""
+"""Samples of the bound, where two bounds are compared."""
 ENCODER, FREE = "encoder", "free-form"
 RULE = ("steps", "learning_rate", "optimiser", "samples")
-"""Of a suite's options, those that say how `climb` climbs."""
+"""Options of a suite that say how `climb` climbs."""
 REFITTED_BOTH = "refitted_both_accuracy"
 
 
 @dataclass
 class _Said:
-    """What one kind of inference says of images; `encoded`: what the object encoder says of the parts it found."""
+    """Answers of one kind of inference to images; `encoded`: what the object encoder says of the parts it found."""
 
     bounds: list[Tensor] = field(default_factory=list)
     errors: list[Tensor] = field(default_factory=list)
@@ -40,7 +40,7 @@ class _Said:
 
     @property
     def logits(self) -> Tensor:
-        """Of t0, (image, object)."""
+        """Logits of t0, (image, object)."""
         return torch.cat(self.presences).cpu()
 
     @property
@@ -58,11 +58,11 @@ def free_form_metrics(
     *,
     told: Probe,
 ) -> Iterator[Metric]:
-    """For each angle, by the encoder and after climbing, with the same images and samples of the bound.
+    """Metrics for each angle, by the encoder and after climbing, with the same images and samples of the bound.
 
     Args:
-        network: trained.
-        data: that it was trained on.
+        network: the trained network.
+        data: the data set that it was trained on.
         angles: largest angles by which test images are turned.
         options: `images`, `probe_images` and those of `RULE`, as for the protocol `generation`.
         context: tells the device, and is told of progress.
@@ -84,7 +84,7 @@ def free_form_metrics(
 
 
 def rule_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """How a suite wants `climb` to climb."""
+    """The arguments that a suite gives to `climb`."""
     return {name: options[name] for name in RULE if name in options}
 
 
@@ -153,7 +153,7 @@ def _metrics(
 
 
 def _accuracy(probe: Probe, logits: Tensor, labels: Int[Tensor, " image"]) -> float:
-    """Per cent."""
+    """The accuracy in per cent."""
     return 100 * float((probe.predict(logits) == labels).double().mean())
 
 

@@ -1,4 +1,4 @@
-"""What a model of templates learned: how it draws, whether it collapsed, what inference without its encoder gains."""
+"""Metrics of a model of templates: how it draws, whether it collapsed, what inference without its encoder gains."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
@@ -25,7 +25,7 @@ from .free_form import free_form_metrics, rule_of
 from .presences import LOGITS, presence_metrics, presence_probes
 
 TURNS = tuple(range(0, 360, 30))
-"""By which one digit is turned to be looked at, in degrees; figure 5."""
+"""Angles by which one digit is turned to be looked at, in degrees; figure 5."""
 SHOWN_CLASS = 2
 """The digit that figures 3 and 5 show."""
 SHOWN_SAMPLES = 32
@@ -43,8 +43,8 @@ class Generation(Protocol):
         images: test images, evenly apart, that free-form inference is done on; 0 for none.
         probe_images: training images, evenly apart, that free-form inference is done on too, so that a second probe of
             t0 can be fitted to what it says; the first one knows only what the encoder says. 0 for none.
-        steps: of free-form inference.
-        learning_rate, optimiser, samples: of free-form inference, as for
+        steps: number of steps of free-form inference.
+        learning_rate, optimiser, samples: those of free-form inference, as for
             `routebench.papers.smith.models.probabilistic.free_form.climb`.
 
     Source: Smith et al., "Capsule networks: a probabilistic perspective", section 2.4 and figures 3 and 5 to 7.
@@ -128,7 +128,7 @@ def _shares(network: nn.Module, images: Images, view: View, device: torch.device
 
 
 def _health(network: nn.Module, images: Images, device: torch.device) -> Iterator[Metric]:
-    """Whether the model has collapsed; presences are the first of its features."""
+    """Metrics of whether the model has collapsed; presences are the first of its features."""
     seen = look(network, images, UPRIGHT, device)
     presences = next(iter(seen.features.values()))
     if float(presences.min()) < 0 or float(presences.max()) > 1:
@@ -143,7 +143,7 @@ def _health(network: nn.Module, images: Images, device: torch.device) -> Iterato
 
 
 def _reuse(network: nn.Module, images: Images, angles: list[int], device: torch.device) -> Iterator[Metric]:
-    """How alike the shares of templates are in a digit as it is and turned: their cosine, mean over images."""
+    """Likeness of the shares of templates in a digit as it is and turned: their cosine, mean over images."""
     upright = _shares(network, images, UPRIGHT, device)
     for angle in angles:
         shares = _shares(network, images, View("maximal", angle), device)

@@ -1,4 +1,4 @@
-"""What the presences of objects tell of the class: as the encoder says them, and as the model itself sees them."""
+"""Probes of the class from presences of objects: as the encoder says them, and as the model itself sees them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -23,9 +23,9 @@ def presence_probes(network: GenerativeCapsules, data: Dataset, device: torch.de
     takes no notice. A probe of presences that were drawn is told no more than the parts of the model are.
 
     Args:
-        network: trained.
-        data: that it was trained on.
-        device: of the network.
+        network: the trained network.
+        data: the data set that it was trained on.
+        device: the network's device.
     """
     train, held_out = (_said(network, part, device) for part in (data.train, data.held_out))
     return {

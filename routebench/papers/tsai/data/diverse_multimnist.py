@@ -19,7 +19,7 @@ from routebench.registry import datasets
 SIDE = 36
 """Pixels of the canvas, each way."""
 SINGLE = 1 / 6
-"""How often an image shows one digit only."""
+"""Share of the images that show one digit only."""
 CLASSES = 10
 PRINTED = 60_000
 """Images of an epoch in the paper, which calls it a step: 350 of them are its 21 million."""
@@ -49,7 +49,7 @@ def diverse_multimnist5k() -> Dataset:
 
 
 def _from_digits(name: str, digits: str, count: int | None = None) -> Dataset:
-    """Of a data set of digits; `count` images are composed for an epoch, as many as training digits if None."""
+    """Makes a set of one of digits; `count` images are composed for an epoch, as many as training digits if None."""
     known = load(digits)
     counts = (len(known.train) if count is None else count, len(known.held_out), len(known.test))
     parts = (known.train, known.held_out, known.test)
@@ -73,8 +73,8 @@ class Overlays:
     """Composes images of digits, other ones with every state of the generator.
 
     Args:
-        digits: with one label each.
-        count: of the images.
+        digits: digits with one label each.
+        count: number of images.
     """
 
     digits: Images
@@ -107,8 +107,8 @@ def overlaid(digits: Images, uniform: Float[Tensor, "n 7"]) -> Images:
     """Composes one image per row of random numbers, on their device.
 
     Args:
-        digits: with one label each.
-        uniform: in [0, 1), float64.
+        digits: digits with one label each.
+        uniform: random numbers in [0, 1), float64.
     """
     drawn = draw(digits.labels, uniform, room=SIDE - digits.shape[1])
     pixels, labels = digits.pixels.to(uniform.device), digits.labels.to(uniform.device)
@@ -121,7 +121,7 @@ def overlaid(digits: Images, uniform: Float[Tensor, "n 7"]) -> Images:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What images are composed of.
+    """Choices that images are composed of.
 
     Args:
         first, second: which digit; they differ in class.
@@ -140,7 +140,7 @@ def draw(labels: Int[Tensor, " digits"], uniform: Float[Tensor, "n 7"], room: in
 
     Args:
         labels: class of each digit; at least two classes.
-        uniform: in [0, 1).
+        uniform: random numbers in [0, 1).
         room: pixels that a digit can move on the canvas; 8 is up to 4 in each direction.
     """
     device, count = uniform.device, len(labels)

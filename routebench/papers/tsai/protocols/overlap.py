@@ -1,4 +1,4 @@
-"""Which of several overlapping digits a trained network finds: all of them and no other, digit by digit."""
+"""Accuracy of a trained network on overlapping digits: all of them and no other, digit by digit."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

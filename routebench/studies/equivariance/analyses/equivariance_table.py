@@ -1,4 +1,4 @@
-"""How far poses follow changed images by a linear map, and whether activations stay."""
+"""Table of how far poses follow changed images by a linear map, and whether activations stay."""
 
 from collections.abc import Mapping
 
@@ -29,12 +29,12 @@ WHICH = {
     "classes": "Class capsules: that of the true class alone. Primary capsules: the mean over places of each type.",
     "objects": "Objects were learned without labels: each counts on all images. A VAE has one pose, its means.",
 }
-"""Whose poses count, for the name of the last layer."""
+"""Capsules whose poses count, for the name of the last layer."""
 
 
 @analysis_of("equivariance", "equivariance-table", place=10)
 def equivariance_table(runs: Runs) -> Analysis | None:
-    """Per method and change: accuracy, R² of poses with a linear map and without, correlation of activations."""
+    """Accuracy, R² of poses with a linear map and without, and correlation of activations, per method and change."""
     if runs.values("pose_r2").empty:
         return None
     runs = with_explained_change(runs)

@@ -21,7 +21,7 @@ from routebench.registry import protocols
 from routebench.training import evaluate
 
 RIDGES = tuple(10.0**power for power in range(-6, 7))
-"""What least squares may add to the diagonal, as a share of its mean: from nothing to where the map is the mean."""
+"""Ridges of least squares on the diagonal, as a share of its mean: from nothing to where the map is the mean."""
 Batch = Float[Tensor, "batch channel height width"]
 Poses = Float[Tensor, "image pose"]
 Change = Callable[[Batch], Batch]
@@ -30,11 +30,11 @@ Map = Callable[[Poses], Poses]
 
 @dataclass(frozen=True)
 class Said:
-    """What one layer's capsules are, image by image, on the CPU in float64.
+    """Capsules of one layer, image by image, on the CPU in float64.
 
     Args:
-        poses: of each type of capsule: on a grid, the mean over places, weighted by activation.
-        activations: of each type: on a grid, the mean over places; of the class layer, the scores.
+        poses: poses of each type of capsule: on a grid, the mean over places, weighted by activation.
+        activations: activations of each type: on a grid, the mean over places; of the class layer, the scores.
     """
 
     poses: Float[Tensor, "image type pose"]
@@ -46,8 +46,8 @@ class BeforeAfter:
     """One layer's capsules for the same images, before and after a change.
 
     Args:
-        before, after: the change.
-        labels: of the images; where given, capsules of type k are looked at on images of class k alone.
+        before, after: the capsules before and after the change.
+        labels: classes of the images; where given, capsules of type k are looked at on images of class k alone.
     """
 
     before: Said
@@ -56,7 +56,7 @@ class BeforeAfter:
 
     @property
     def kinds(self) -> range:
-        """Of capsules."""
+        """Numbers of the types of capsules."""
         return range(self.before.poses.shape[1])
 
     def of(self, kind: int) -> tuple[Poses, Poses]:
@@ -158,7 +158,7 @@ def scaled(images: Batch, factor: float) -> Batch:
 
 @torch.no_grad()
 def capsules_of(network: nn.Module, images: Images, change: Change, device: torch.device) -> dict[str, Said]:
-    """What every layer's capsules are for changed images; for a network without capsules, its scores alone."""
+    """Capsules of every layer for changed images; for a network without capsules, its scores alone."""
     said = _objects if _unlabelled(network) else _layers
     parts: dict[str, list[Said]] = {}
     for start in range(0, len(images), BATCH):
@@ -172,7 +172,7 @@ def capsules_of(network: nn.Module, images: Images, change: Change, device: torc
 
 
 def _unlabelled(network: nn.Module) -> bool:
-    """Whether a network was trained by an objective of its own: it says no class."""
+    """Tells whether a network was trained by an objective of its own: it says no class."""
     return hasattr(network, "objective")
 
 
@@ -208,7 +208,7 @@ def _objects(network: nn.Module, images: Batch) -> Iterator[tuple[str, Said]]:
 def _metrics(
     train: BeforeAfter, held_out: BeforeAfter, test: BeforeAfter, *, where: dict[str, int | str]
 ) -> Iterator[Metric]:
-    """Of one layer and one change."""
+    """Metrics of one layer and one change."""
     same = correlation(test.before.activations, test.after.activations)
     yield Metric("activation_correlation", "test", same, where=where)
     if test.before.poses.shape[2]:

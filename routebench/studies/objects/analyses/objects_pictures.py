@@ -1,4 +1,4 @@
-"""What each slot draws of some pictures, and which slot has the coupling."""
+"""Pictures that each slot draws, and which slot has the coupling."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,9 +10,9 @@ from routebench.analysis import METHOD, Analysis, Column, Method, Runs, analysis
 from routebench.analysis.pictures import Arrays, figure_of_sheets, first_arrays, first_of, hang, tiled
 
 GROUND = 255
-"""In place of a shape, in the arrays."""
+"""Number in place of a shape, in the arrays."""
 TINT = 0.15
-"""Of a slot's colour, where the ground is seen."""
+"""Part of a slot's colour, where the ground is seen."""
 MOST_METHODS = 8
 IN_USE = 0.05
 """Share of the pixels of shapes from which a slot counts."""
@@ -76,7 +76,7 @@ def _by_slot(slots: NDArray[np.uint8], owners: NDArray[np.uint8]) -> NDArray[np.
 
 
 def _counts(arrays: Arrays) -> dict[str, float]:
-    """Of a mean picture: the slots that draw its shapes, and the shapes that are seen."""
+    """Counts of a mean picture: the slots that draw its shapes, and the shapes that are seen."""
     pairs = list(zip(arrays["example_masks"], arrays["example_owners"], strict=True))
     drawing = [np.bincount(masks[owners != GROUND]) >= IN_USE * (owners != GROUND).sum() for masks, owners in pairs]
     seen = [len(np.unique(owners[owners != GROUND])) for _, owners in pairs]

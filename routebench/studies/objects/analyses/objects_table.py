@@ -1,4 +1,4 @@
-"""Whether slots draw one shape each, beside clustering of pixels."""
+"""Table of whether slots draw one shape each, beside clustering of pixels."""
 
 from pandas import DataFrame, concat
 
@@ -25,7 +25,7 @@ BASELINES = {"kmeans": "clusters by place and colour", "components": "neighbours
 
 @analysis_of("objects", "objects-table", place=10)
 def objects_table(runs: Runs) -> Analysis | None:
-    """Per method: agreement of masks and of coupling with the shapes, and the error of pictures."""
+    """Agreement of masks and of coupling with the shapes, and the error of pictures, per method."""
     measured = runs.means("fg_ari", ["objects"], as_trained=True)
     if measured.empty:
         return None
@@ -49,7 +49,7 @@ def objects_table(runs: Runs) -> Analysis | None:
 
 
 def _columns(numbers: set[int]) -> tuple[Column, ...]:
-    """Of pictures with the most shapes of training, then of others."""
+    """Columns for pictures with the most shapes of training, then for others."""
     index = "adjusted Rand index over the pixels that show a shape, of"
     found: list[Column] = [
         METHOD,
@@ -70,7 +70,7 @@ def _columns(numbers: set[int]) -> tuple[Column, ...]:
 
 
 def _baselines(runs: Runs, columns: tuple[Column, ...]) -> DataFrame:
-    """A row for each way to cluster pixels, from whatever cell measured it."""
+    """A row for each way to cluster pixels, from whatever run measured it."""
     rows = []
     for name, words in BASELINES.items():
         row: dict[str, object] = {"method": Method(words, model=runs.model, role="ceiling"), "n": 1}

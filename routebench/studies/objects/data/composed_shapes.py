@@ -24,7 +24,7 @@ REACH = (2.5, 4.5)
 MARGIN = 3.0
 """Pixels between the centre of a shape and the edge, at least."""
 GROUND = -1
-"""In place of a shape: the black ground is seen."""
+"""Number in place of a shape: the black ground is seen."""
 TRAIN, TEST = 20_000, 2_000
 TRAIN_SEED, TEST_SEED = 1, 2
 FINGERPRINT = "c91d92bb88d29da3"
@@ -51,8 +51,8 @@ def compose(count: int, seed: int, *, exactly: int | None = None) -> Composed:
     Two shapes may have the same colour, touch and overlap, so that colour alone does not tell them apart.
 
     Args:
-        count: of pictures.
-        seed: other ones for each.
+        count: number of pictures.
+        seed: the seed, with other pictures for each.
         exactly: shapes in each picture; else from `FEWEST` to `MOST`, each number equally likely.
     """
     random = RandomState(seed)  # the legacy generator: NumPy promises that its stream never changes (NEP 19)

@@ -19,15 +19,15 @@ from routebench.registry import models
 
 Batch = Float[Tensor, "batch channel height width"]
 SMALLEST = 1e-6
-"""Added to a presence before its logarithm is taken."""
+"""Number added to a presence before its logarithm is taken."""
 
 
 @dataclass(frozen=True)
 class SlotPictures:
-    """What slots draw.
+    """Pictures that slots draw.
 
     Args:
-        pictures: of each slot alone.
+        pictures: picture of each slot alone.
         masks: the share of each pixel that is the slot's; over slots they add up to one.
         layers: the capsules of the grid, and the slots.
     """
@@ -56,12 +56,12 @@ class SlotAutoencoder(nn.Module):
     Args:
         routing: makes the routing method.
         shape: (channels, height, width) of the images; height and width are even.
-        slots: how many; one more than there are objects leaves one for the ground.
+        slots: number of slots; one more than there are objects leaves one for the ground.
         pose: elements of a capsule.
         hidden: units of the layers of the decoder.
         votes: `own`: a matrix for each slot, all places share it. `shared`: one for all slots, as in slot attention,
             so that only their starts tell them apart; with a method whose parents start alike they stay the same.
-        weight_std: of the initial weights of votes; None for 1/sqrt(pose).
+        weight_std: standard deviation of the initial weights of votes; None for 1/sqrt(pose).
 
     Raises:
         ValueError: height or width is odd.
@@ -115,7 +115,7 @@ class SlotAutoencoder(nn.Module):
         return Output(nothing, nothing, self._layers(images))
 
     def draw(self, images: Batch) -> SlotPictures:
-        """What slots draw of images with values in [0, 1]."""
+        """The pictures that slots draw of images with values in [0, 1]."""
         layers = self._layers(images)
         slots = layers[-1]
         told = self.of_slot(slots.poses)[:, :, None] + self.of_place(self.places)  # b slot pixel unit
@@ -127,7 +127,7 @@ class SlotAutoencoder(nn.Module):
         return SlotPictures(pictures, masks.softmax(dim=1).view(*masks.shape[:2], height, width), layers)
 
     def reconstruction(self, images: Batch) -> Batch:
-        """What all slots draw together, with values in [0, 1]."""
+        """The picture that all slots draw together, with values in [0, 1]."""
         return self.draw(images).picture.clamp(0, 1)
 
     def objective(self, images: Batch, generator: Generator | None = None) -> Float[Tensor, ""]:
@@ -176,7 +176,7 @@ class ForAll(nn.Module):
 
 
 def places(height: int, width: int) -> Float[Tensor, "pixel 4"]:
-    """Of each pixel's centre, the distances from the four edges, as shares of the picture."""
+    """Distances of each pixel's centre from the four edges, as shares of the picture."""
     down, across = ((torch.arange(size) + 0.5) / size for size in (height, width))
     both = torch.stack(torch.meshgrid(down, across, indexing="ij"), dim=-1).flatten(0, 1)
     return torch.cat([both, 1 - both], dim=1)

@@ -1,4 +1,4 @@
-"""Whether a network that learned without labels draws each object of a picture by a capsule of its own."""
+"""Test whether a network that learned without labels draws each object of a picture by a capsule of its own."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -27,7 +27,7 @@ from ..models.slot_autoencoder import SlotAutoencoder
 
 NAME = "composed-shapes"
 SEED = 3
-"""Of pictures that the data set does not have."""
+"""Seed of pictures that the data set does not have."""
 BATCH = 50
 EXAMPLES = 6
 Groups = Int[Tensor, "image row column"]
@@ -92,8 +92,8 @@ class SceneSet:
     """Pictures that are measured together.
 
     Args:
-        objects: shapes in each.
-        count: of pictures.
+        objects: number of shapes in each.
+        count: number of pictures.
     """
 
     objects: int
@@ -106,12 +106,12 @@ class SceneSet:
 
 @dataclass(frozen=True)
 class Look:
-    """What a network does with pictures.
+    """Answer of a network to pictures.
 
     Args:
         masks: the slot that draws most of each pixel.
         coupling: the slot with most of the coupling there; None for a method without coupling.
-        pictures: as all slots draw them.
+        pictures: the pictures as all slots draw them.
     """
 
     masks: Groups
@@ -141,7 +141,7 @@ class Look:
 
 
 def look(network: SlotAutoencoder, true: Composed, iterations: int | None, device: torch.device) -> Look:
-    """What a network in evaluation mode does with pictures, at the T that it was trained with."""
+    """The answer of a network in evaluation mode to pictures, at the T that it was trained with."""
     masks, coupling, pictures = [], [], []
     for pixels in torch.split(true.pixels, BATCH):
         images = pixels.to(device).to(torch.float32).div(255)
@@ -165,7 +165,7 @@ def foreground_index(found: Groups, true: Composed) -> float:
 
 @lru_cache(maxsize=8)
 def baselines(scenes: SceneSet) -> tuple[Metric, ...]:
-    """What clustering of pixels finds in the same pictures."""
+    """Metrics of clustering of pixels in the same pictures."""
     true = scenes.drawn()
     ways = {"components": components, "kmeans": clusters}
     where = {"objects": scenes.objects}

@@ -1,4 +1,4 @@
-"""How far coupling finds parts, against the number of objects in a scene, which may be more than training has."""
+"""Curve of how far coupling finds parts, against the number of objects in a scene, which may exceed training's."""
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator

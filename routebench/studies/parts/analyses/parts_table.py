@@ -1,4 +1,4 @@
-"""How far coupling finds the object that a part belongs to, beside inference in the model that made the scenes."""
+"""Table of how far coupling finds a part's object, beside inference in the model that made the scenes."""
 
 from pandas import DataFrame, concat
 
@@ -21,14 +21,14 @@ from routebench.analysis import (
 
 CEILING = "inference in the true model"
 TRUE = "ceiling_"
-"""What metrics of the ceiling begin with."""
+"""Start of the names of the ceiling's metrics."""
 RIGHT, CHANCE = 90.0, 0.1
 """Accuracy (%) from which scenes count as answered, and the index below which parts count as not found."""
 
 
 @analysis_of("parts", "parts-table", place=10)
 def parts_table(runs: Runs) -> Analysis | None:
-    """Per method: accuracy, agreement of coupling with the true parents, clutter, poses."""
+    """Accuracy, agreement of coupling with the true parents, clutter and poses, per method."""
     lines = runs.means("ari", ["objects", "clutter"], as_trained=True)
     if lines.empty:
         return None
@@ -56,7 +56,7 @@ def parts_table(runs: Runs) -> Analysis | None:
 
 
 def _columns(runs: Runs, few: int, many: int, clean: int, full: int) -> tuple[Column, ...]:
-    """Of scenes with few objects and with many, without clutter and with most."""
+    """Columns for scenes with few objects and with many, without clutter and with most."""
     at = {"objects": few, "clutter": clean}
     trained = {**at, "as_trained": True}
     last = int(runs.values("ari", objects=few, clutter=clean)["test_iterations"].fillna(0).max())
@@ -88,7 +88,7 @@ def _columns(runs: Runs, few: int, many: int, clean: int, full: int) -> tuple[Co
 
 
 def _ceiling(runs: Runs, columns: tuple[Column, ...]) -> DataFrame:
-    """One row, from whatever cell measured it."""
+    """One row, from whatever run measured it."""
     row: dict[str, object] = {"method": Method(CEILING, model=runs.model, role="ceiling"), "n": 1}
     measured = {column.key: column for column in columns if isinstance(column, Mean)}
     for key, column in measured.items():

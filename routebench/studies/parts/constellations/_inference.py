@@ -21,13 +21,13 @@ from ._scenes import OBJECT_REACH, OBJECT_SCALE, SLOTS, STEP
 SWEEPS, SWEEPS_AFTER = 25, 6
 """Updates before the first object is taken out, and after each."""
 SCENES = 50
-"""At once."""
+"""Scenes at once."""
 Rows = Float[Tensor, "scene #set kind 2 3"]  # the two rows of a pose are independent
 
 
 @dataclass(frozen=True)
 class Inferred:
-    """What is believed of scenes.
+    """Beliefs about scenes.
 
     Args:
         coupling: probability of each parent, and last of clutter; zero in an empty place.
@@ -46,7 +46,7 @@ def infer(
     """Parents of parts, and poses of objects.
 
     Args:
-        poses, present: of parts, as `decoded` gives them.
+        poses, present: poses and presences of parts, as `decoded` gives them.
         noise: standard deviation of pose elements; the rounding of `encoded` is added to it.
     """
     variance = noise**2 + STEP**2 / 12
@@ -184,6 +184,6 @@ def _spread_of_parts() -> Float[Tensor, " 3"]:
 
 
 def _mean_square(scale: tuple[float, float]) -> float:
-    """Of a number whose logarithm is uniform between those of two others."""
+    """The mean square of a number whose logarithm is uniform between those of two others."""
     low, high = torch.tensor(scale, dtype=torch.float64)
     return float((high**2 - low**2) / (2 * (high / low).log()))

@@ -1,4 +1,4 @@
-"""What objects there are: each kind is an arrangement of the same parts, so that no part tells its object."""
+"""Kinds of objects: each is an arrangement of the same parts, so that no part tells its object."""
 
 from functools import cache
 
@@ -28,9 +28,9 @@ def similarities(uniform: NDArray[np.float64], scale: tuple[float, float], reach
     """Turns, scales and shifts of the plane.
 
     Args:
-        uniform: (..., 4), in [0, 1), for angle, scale and the two shifts.
+        uniform: random numbers in [0, 1), (..., 4), for angle, scale and the two shifts.
         scale: least and largest; its logarithm is uniform.
-        reach: of a shift along each axis, either way.
+        reach: largest shift along each axis, either way.
 
     Returns:
         (..., 2, 3): columns are the images of the axes, and of the origin.

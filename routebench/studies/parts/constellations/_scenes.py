@@ -17,19 +17,19 @@ from ._kinds import KINDS, PART_REACH, PART_SCALE, PARTS, arrangements, homogene
 SLOTS = 8
 """Places for the parts of one type."""
 CLUTTER, ABSENT = -1, -2
-"""In place of a parent: of a part that belongs to nothing, and of an empty place."""
+"""Numbers in place of a parent: of a part that belongs to nothing, and of an empty place."""
 OBJECT_SCALE, OBJECT_REACH = (0.7, 1.4), 1.0
 REACH = 2.5
 """Largest pose element that is encoded, either way."""
 STEP = 2 * REACH / 255
-"""Between two encoded values."""
+"""Distance between two encoded values."""
 CHANNELS = 7
 """Six pose elements, row by row, and presence."""
 
 
 @dataclass(frozen=True)
 class Constellation:
-    """What scenes look like.
+    """Properties of scenes.
 
     Args:
         objects: most objects in a scene, which has one at least; of different kinds.
@@ -55,7 +55,7 @@ class Constellation:
 
     @classmethod
     def of(cls, text: str) -> "Constellation":
-        """As a name has it: `objects=3&clutter=2`.
+        """Makes the properties from a name's text: `objects=3&clutter=2`.
 
         Raises:
             UserError: a key is unknown, or its value is no number.
@@ -79,9 +79,9 @@ class Scenes:
     """Parts in their places, and the truth about them.
 
     Args:
-        poses: of parts, float64; zero in an empty place.
+        poses: poses of parts, float64; zero in an empty place.
         parents: the kind of object that each is part of, `CLUTTER` or `ABSENT`.
-        objects: float64; of the kinds that a scene shows, the pose; zero for others.
+        objects: pose of each kind that a scene shows, float64; zero for others.
         shown: which kinds it shows.
     """
 
@@ -92,7 +92,7 @@ class Scenes:
 
     @property
     def present(self) -> Bool[Tensor, "scene part slot"]:
-        """Which places hold a part."""
+        """Tells which places hold a part."""
         return self.parents != ABSENT
 
 
@@ -102,7 +102,7 @@ def draw(known: Constellation, count: int, seed: int, *, exactly: int | None = N
     Args:
         known: what they look like.
         count: how many.
-        seed: other ones for each.
+        seed: the seed, with other scenes for each.
         exactly: objects in each scene; else from one to the most, each number equally likely.
     """
     random = RandomState(seed)  # the legacy generator: NumPy promises that its stream never changes (NEP 19)
@@ -149,7 +149,7 @@ def _clutter(random: RandomState, count: int, parts: int) -> tuple[NDArray[np.fl
 
 
 def _places(random: RandomState, parents: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Which of all that might be there is put in each place: (scene, part, slot). All that is there has one."""
+    """Choice of what is put in each place, of all that might be there: (scene, part, slot). All of it has one."""
     order = (random.random_sample(parents.shape) + (parents == ABSENT)).argsort(axis=2)[..., :SLOTS]
     shuffled = random.random_sample(order.shape).argsort(axis=2)
     return np.take_along_axis(order, shuffled, axis=2)

@@ -34,7 +34,7 @@ def part_capsules(
         routing: makes the routing method.
         shape: (7, types of parts, places) of the scenes.
         classes: kinds of objects.
-        weight_std: of the initial weights, as in `DenseCapsules`.
+        weight_std: standard deviation of the initial weights, as in `DenseCapsules`.
     """
     return CapsuleNetwork(nn.Identity(), PartCapsules(), [_objects(routing, shape, classes, weight_std)])
 
@@ -91,7 +91,7 @@ class PartCapsules(nn.Module):
 
 
 class TrueMatrices(nn.Module):
-    """From the pose of a part to the pose of its object: (part, kind, 3, 3)."""
+    """Matrices from the pose of a part to the pose of its object: (part, kind, 3, 3)."""
 
     matrices: Tensor
 
@@ -115,12 +115,12 @@ class WithRow(nn.Module):
         self.register_buffer("rows", torch.eye(rows)[..., None], persistent=False)
 
     def forward(self, images: Float[Tensor, "batch channel row slot"]) -> Float[Tensor, "batch more row slot"]:
-        """As many channels more as there are rows."""
+        """The images with as many channels more as there are rows."""
         return torch.cat([images, self.rows.expand(len(images), -1, -1, images.shape[3])], dim=1)
 
 
 class SumOverPlaces(nn.Module):
-    """What does not depend on the order of places."""
+    """Sums that do not depend on the order of places."""
 
     def forward(self, features: Float[Tensor, "batch channel row slot"]) -> Float[Tensor, "batch channel"]:
         """The sum."""

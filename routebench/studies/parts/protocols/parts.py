@@ -1,4 +1,4 @@
-"""Whether coupling finds the object that a part belongs to, on scenes whose part-whole tree is known."""
+"""Test whether coupling finds the object that a part belongs to, on scenes whose part-whole tree is known."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -24,7 +24,7 @@ from ..constellations import CLUTTER, Constellation, Scenes, decoded, draw, enco
 
 NAME = "constellations"
 TEST_SEED, MAP_SEED = 3, 4
-"""Of scenes that no data set has."""
+"""Seeds of scenes that no data set has."""
 MAPPED = 2000
 """Scenes such as those of the training part, on which maps of poses are fitted."""
 Coupling = Float[Tensor, "scene child parent"]
@@ -37,8 +37,8 @@ class SceneGroup:
 
     Args:
         known: what they look like.
-        objects: in each.
-        count: of scenes.
+        objects: number of objects in each.
+        count: number of scenes.
     """
 
     known: Constellation
@@ -61,9 +61,9 @@ class Assignment(Protocol):
 
     `ari` is the adjusted Rand index of the parent that has most of each part's coupling against the object that the
     part belongs to, mean over scenes of two objects or more; 0 is chance, and what uniform coupling has. Clutter takes
-    part in routing; only `ari_clutter` counts it, as one group more. `true_share` is the share of a part's coupling
-    at its object. `clutter_mass` is the coupling of clutter with all parents, where that of a part is 1. `pose_r2` is
-    R² of true object poses given those of object capsules, after a linear map for each kind, fitted on other scenes.
+    part in routing; only `ari_clutter` counts it, as one group more. `true_share` is the share of a part's coupling at
+    its object. `clutter_mass` is the coupling of clutter with all parents, where that of a part is 1. `pose_r2` is R²
+    of true object poses given those of object capsules, after a linear map for each kind, fitted on other scenes.
 
     A kind of object is answered if its score is above a threshold, the best on held-out scenes, as in `overlap`.
 
@@ -115,7 +115,7 @@ class Assignment(Protocol):
 
 
 def constellation_of(name: str) -> Constellation:
-    """What the scenes of a data set look like.
+    """Properties of the scenes of a data set.
 
     Raises:
         UserError: it has none.
@@ -130,10 +130,10 @@ def constellation_of(name: str) -> Constellation:
 
 
 def coupling_metrics(coupling: Coupling, parents: Parents, *, of_clutter: bool = False) -> Iterator[tuple[str, float]]:
-    """What coupling says of parents.
+    """Metrics of coupling against parents.
 
     Args:
-        coupling: with every parent, and last with clutter where `of_clutter`.
+        coupling: coupling coefficients with every parent, and last with clutter where `of_clutter`.
         parents: the truth, as `Scenes.parents` has it.
         of_clutter: whether clutter is a parent.
     """
@@ -156,7 +156,7 @@ def _index(labels: Parents, parents: Parents, counted: Bool[Tensor, "scene child
 
 @lru_cache(maxsize=32)
 def ceiling(part: SceneGroup) -> tuple[Metric, ...]:
-    """What inference in the true model finds in the same scenes, poses rounded as networks see them."""
+    """Metrics of inference in the true model on the same scenes, poses rounded as networks see them."""
     scenes = part.drawn()
     poses, present = decoded(encoded(scenes).double().div(255))
     found = infer(poses, present > 0, part.known.noise)
@@ -232,7 +232,7 @@ def _better(name: str) -> bool | None:
 
 
 def _maps(network: nn.Module, known: Constellation, device: torch.device) -> Float[Tensor, "kind element 6"] | None:
-    """By kind, the linear map with offset from the poses of object capsules to true poses; None without capsules."""
+    """The linear map with offset from poses of object capsules to true poses, by kind; None without capsules."""
     scenes = draw(known, MAPPED, MAP_SEED)
     with torch.no_grad():
         layers = network(_images(scenes, device)).layers

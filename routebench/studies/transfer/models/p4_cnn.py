@@ -21,7 +21,7 @@ class P4Conv(nn.Module):
     Args:
         given: maps of the input; 0 turns, if `lifting`.
         made: maps of the output, each with four turns.
-        kernel, stride: of the convolution, without padding.
+        kernel, stride: size and step of the convolution's window, without padding.
         lifting: whether the input is an image, (batch, given, height, width), and has no axis of turns yet.
 
     Source: Cohen and Welling, Group equivariant convolutional networks, ICML 2016, section 6: equations 10 and 11 for
@@ -38,7 +38,7 @@ class P4Conv(nn.Module):
         self.bias = nn.Parameter(torch.empty(made).uniform_(-bound, bound))
 
     def forward(self, maps: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch made 4 height width"]:
-        """From (batch, given, 4, height, width), or from an image."""
+        """Convolves (batch, given, 4, height, width), or an image."""
         filters = torch.stack([self._turned(turn) for turn in range(TURNS)], dim=1).flatten(0, 1)
         bias = self.bias.repeat_interleave(TURNS)
         found = functional.conv2d(maps if self.lifting else maps.flatten(1, 2), filters, bias, self.stride)
@@ -60,8 +60,8 @@ class P4CNN(PlainNetwork):
     Args:
         shape: (channels, height, width) of the images.
         classes: number of classes.
-        channels: of both convolutions, each with four turns.
-        kernels, strides: of both.
+        channels: output channels of both convolutions, each with four turns.
+        kernels, strides: sizes and steps of both windows.
         hidden: units of the hidden layer, each with four turns.
         invariant: whether the classifier sees the mean over turns alone.
     """

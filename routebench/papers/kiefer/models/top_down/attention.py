@@ -19,7 +19,7 @@ class Attended(NamedTuple):
     """Children after attention.
 
     Args:
-        poses: of the children.
+        poses: poses of the children.
         similarity: the logits of the last softmax: the next start, where they accumulate.
     """
 
@@ -43,7 +43,7 @@ def predict(
 
     Args:
         parents: V_j.
-        blocks: of a bottom-up layer, or of that shape.
+        blocks: weights of a bottom-up layer, or others of that shape.
         bias: added to the predictions; the paper has none.
     """
     voted = torch.einsum("bje,ijde->bijd", parents, blocks)

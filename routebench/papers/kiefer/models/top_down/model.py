@@ -100,12 +100,12 @@ class TopDownCapsules(nn.Module):
             transposed, as printed.
         bias: learn b_ij; without, as printed, generated children are symmetric about zero.
         start: `resting` or `bottom-up`, see above.
-        iterations: of attention, before the mixture weights are computed.
-        beta, accumulate: of attention.
-        posterior: of the children, `top-down`, `product` or `bottom-up`, see above.
+        iterations: steps of attention, before the mixture weights are computed.
+        beta, accumulate: arguments of attention.
+        posterior: that of the children, `top-down`, `product` or `bottom-up`, see above.
         warm_up: share of the training in which the weight of the parents' divergence grows from 0 to 1.
         pixel_sigma: deviation of Gaussian pixels; None for Bernoulli pixels.
-        kappa, sigma: of the mixture, initially. From 1 and 0.5, which keep children between parents, learning was
+        kappa, sigma: those of the mixture, initially. From 1 and 0.5, which keep children between parents, learning was
             slower.
         mixture: further arguments of `VMFMixture`: `learn_kappa`, `learn_sigma`, `per_pair`, `weights`, `floor`.
     """
@@ -200,7 +200,7 @@ class TopDownCapsules(nn.Module):
 
         Args:
             images: values in [0, 1].
-            generator: on the images' device; None for torch's own.
+            generator: a generator on the images' device; None for torch's own.
         """
         mean, deviation = self.encode(images)
         centre, _ = self.infer(mean)
@@ -223,7 +223,7 @@ class TopDownCapsules(nn.Module):
         return -(terms.total - (1 - self._weight()) * terms.parents).mean()
 
     def forward(self, images: Batch) -> Batch:
-        """As `reconstruction`."""
+        """The same as `reconstruction`."""
         return self.reconstruction(images)
 
     def reconstruction(self, images: Batch) -> Batch:
@@ -258,7 +258,7 @@ class TopDownCapsules(nn.Module):
 
         Args:
             count: how many.
-            generator: on the network's device; None for torch's own.
+            generator: a generator on the network's device; None for torch's own.
             like: images, such as those of training. Parents are drawn from one Gaussian fitted to these images'
                 posteriors, which approximates the aggregate posterior. None draws them from the prior.
             spread: draw children; False takes the mean of the mixture.

@@ -14,7 +14,7 @@ from .attention import Children, Predictions
 
 Weights = Float[Tensor, "batch child parent"]
 EPSILON = 1e-12
-"""Added to a squared length before its root, so that a zero vector has a gradient; its cosines are 0."""
+"""Number added to a squared length before its root, so that a zero vector has a gradient; its cosines are 0."""
 LARGEST = 80.0
 """Upper limit of log-densities in the softmax over densities, whose exponential would overflow."""
 WeightsOver = Literal["log-density", "density"]
@@ -120,7 +120,7 @@ class VMFMixture(nn.Module):
         """Draws a parent for each child, then the child around that parent's prediction; not differentiable.
 
         Args:
-            generator: on the predictions' device; None for torch's own.
+            generator: a generator on the predictions' device; None for torch's own.
         """
         batch, children, parents, pose = predictions.shape
         chosen = torch.multinomial(log_weights.exp().reshape(-1, parents), 1, generator=generator)

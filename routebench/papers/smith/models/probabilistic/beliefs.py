@@ -1,4 +1,4 @@
-"""What an encoder infers of capsules: for each a Concrete presence, and a point estimate or a normal pose."""
+"""Beliefs of an encoder about capsules: for each a Concrete presence, and a point estimate or a normal pose."""
 
 import math
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ class Belief:
     """The approximate posterior of one layer of capsules, each independent of the others.
 
     Args:
-        log_odds: of being present.
+        log_odds: log odds of being present.
         poses: means of the deviations A.
-        log_deviations: of the poses; None for point estimates ("delta"). The bound is then one of the presences alone,
-            at the best poses.
+        log_deviations: logarithms of the poses' deviations; None for point estimates ("delta"). The bound is then one
+            of the presences alone, at the best poses.
     """
 
     log_odds: Float[Tensor, "batch capsule"]

@@ -20,7 +20,7 @@ def concrete_log_density(
 
     Args:
         logits: where the density is taken.
-        log_odds: of being on.
+        log_odds: log odds of being on.
         temperature: tau; towards 0 presences become 0 or 1.
     """
     away = log_odds - temperature * logits
@@ -33,9 +33,9 @@ def concrete_sample(
     """Logits of Concrete presences, differentiable with respect to the log odds.
 
     Args:
-        log_odds: of being on.
+        log_odds: log odds of being on.
         temperature: tau.
-        generator: on the device of the log odds; None for torch's own.
+        generator: a generator on the device of the log odds; None for torch's own.
     """
     tiny = torch.finfo(log_odds.dtype).tiny
     uniform = torch.rand(log_odds.shape, generator=generator, device=log_odds.device, dtype=log_odds.dtype)

@@ -23,13 +23,14 @@ class PartEncoder(nn.Module):
     Source: Smith et al., "Capsule networks: a probabilistic perspective", appendix B.
 
     Args:
-        channels: of the images.
+        channels: number of channels of the images.
         parts: how many there are.
         width: channels of the convolutions; theirs is 32.
-        padding: of the convolutions. The paper does not give it. With 28 x 28 pixels, 1 leaves 7 x 7 positions, 0
-            leaves 2 x 2.
+        padding: padding of the convolutions. The paper does not give it. With 28 x 28 pixels, 1 leaves 7 x 7 positions,
+            0 leaves 2 x 2.
         full: give deviations of poses too.
-        part_size: of the parts when training starts, as a share of the canvas. Parts start spread over its inner half.
+        part_size: size of the parts when training starts, as a share of the canvas. Parts start spread over its inner
+            half.
     """
 
     @checked
@@ -64,7 +65,7 @@ class ObjectEncoder(nn.Module):
 
     Args:
         objects, parts: how many capsules there are.
-        width, heads: of the Set Transformer; theirs are 128 and 4.
+        width, heads: sizes of the Set Transformer; theirs are 128 and 4.
         blocks: attention blocks before the pooling; theirs are 4.
         points: inducing points; theirs are 32. With 0, parts attend to each other directly, which costs less for 16
             parts.

@@ -23,7 +23,7 @@ class FreeForm:
     """Result of gradient ascent for a batch of images.
 
     Args:
-        posterior: at the end.
+        posterior: the posterior at the end.
         bounds: the bound in nats before every step, mean over the step's samples.
     """
 
@@ -53,13 +53,13 @@ def climb(
     Args:
         network: it is not changed.
         images: values in [0, 1], of the network's type.
-        steps: of gradient ascent; 0 returns the encoders' posterior.
+        steps: number of steps of gradient ascent; 0 returns the encoders' posterior.
         learning_rate: falls to a tenth over the last half, so that noise averages out. The default suits `sgd`; for
             `adam` use 0.02.
         optimiser: `sgd`: plain gradient steps, as in the paper. `adam`: its step size does not depend on the
             gradient's, so parameters that hardly change the bound walk at random.
-        samples: of the bound in each step; their mean is raised.
-        generator: of the samples, on the images' device.
+        samples: number of samples of the bound in each step; their mean is raised.
+        generator: generator of the samples, on the images' device.
 
     Raises:
         TypeError: the network is no `GenerativeCapsules`.

@@ -1,4 +1,4 @@
-"""Whether a model of templates has collapsed: which templates draw, and which objects vary between images."""
+"""Check whether a model of templates has collapsed: which templates draw, and which objects vary between images."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,10 @@ IDLE = 0.1
 
 @dataclass(frozen=True)
 class Health:
-    """How templates and objects share the work over a set of images.
+    """Division of the work among templates and objects over a set of images.
 
     Args:
-        shares: of each template in the brightness that is drawn.
+        shares: share of each template in the brightness that is drawn.
         dead: number of templates that draw almost nothing.
         effective: effective number of templates: the exponential of the entropy of their shares.
         idle: objects whose presence hardly differs between images, by `IDLE`. A linear probe of logits may still
@@ -52,7 +52,7 @@ def health(brightness: Float[Tensor, "image template"], presences: Float[Tensor,
 
     Args:
         brightness: visible brightness of each template, summed over pixels.
-        presences: of objects, in [0, 1].
+        presences: presences of objects, in [0, 1].
     """
     total = brightness.double().mean(dim=0)
     even = torch.full_like(total, 1 / len(total))

@@ -24,10 +24,10 @@ def information(
     given an image, but not in the mean over images: the divergence is of all capsules jointly.
 
     Args:
-        log_odds: of the Concrete presences of each image.
-        temperature: of the presences.
-        draws: from each image's posterior, to estimate the expectation.
-        generator: of the draws, on the CPU.
+        log_odds: log odds of the Concrete presences of each image.
+        temperature: temperature of the presences.
+        draws: number of draws from each image's posterior, to estimate the expectation.
+        generator: generator of the draws, on the CPU.
     """
     said = log_odds.double().cpu()
     drawn = concrete_sample(said.expand(draws, -1, -1), temperature, generator)
@@ -41,8 +41,8 @@ def divergence_from_the_mean(
 
     Args:
         drawn: logits of presences.
-        log_odds: of the posterior of each image.
-        temperature: of the presences.
+        log_odds: log odds of the posterior of each image.
+        temperature: temperature of the presences.
     """
     own = concrete_log_density(drawn, log_odds, temperature).sum(dim=-1)
     flat = rearrange(drawn, "draw image capsule -> (draw image) 1 capsule")

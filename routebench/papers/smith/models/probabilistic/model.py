@@ -71,7 +71,7 @@ class GenerativeCapsules(nn.Module):
         part_whole: p(t1, A1 | t0, A0).
         part_encoder, object_encoder: q(t1, A1 | x) and q(t0, A0 | t1, A1).
         object_probability: prior probability that an object is on; the paper does not give it.
-        object_deviation: of the poses of objects from the identity; theirs is 1.
+        object_deviation: deviation of the poses of objects from the identity; theirs is 1.
         posterior: `delta`: point estimates of poses. `full`: normal poses, after the share `delta_until` of training; a
             full posterior from the first step hardly learns, as the paper says. `objects`: normal poses for objects
             only, so that using an object to place parts costs, and sharing one saves.
@@ -129,18 +129,18 @@ class GenerativeCapsules(nn.Module):
         return self.object_encoder.objects * float(normal_log_density(torch.zeros(()), self.object_deviation))
 
     def infer(self, images: Batch, generator: Generator | None = None) -> tuple[Posterior, Scene]:
-        """What the encoders say of images, and capsules drawn from it, layer by layer."""
+        """Beliefs of the encoders about images, and capsules drawn from them, layer by layer."""
         parts = self.believed(self.part_encoder(images))
         of_parts = parts.sample(self.temperature, generator)
         objects = self.believed(self.object_encoder(of_parts))
         return Posterior(objects, parts), Scene(objects.sample(self.temperature, generator), of_parts)
 
     def believed(self, said: Belief) -> Belief:
-        """What an encoder says, with certain poses for as long as training wants them so."""
+        """Beliefs of an encoder, with certain poses for as long as training wants them so."""
         return said if self.progress >= self.delta_until else replace(said, log_deviations=None)
 
     def middle(self, images: Batch) -> Posterior:
-        """What the encoders say where nothing is drawn: objects from parts at their centre."""
+        """Beliefs of the encoders where nothing is drawn: objects from parts at their centre."""
         parts = self.part_encoder(images)
         return Posterior(self.object_encoder(parts.middle()), parts)
 
@@ -163,7 +163,7 @@ class GenerativeCapsules(nn.Module):
 
         Args:
             images: values in [0, 1].
-            generator: of the samples, on the images' device; None for torch's own.
+            generator: generator of the samples, on the images' device; None for torch's own.
         """
         if self.then == "encoder" and self.posterior != "delta":
             for generative in (self.sprites, self.part_whole):
@@ -176,7 +176,7 @@ class GenerativeCapsules(nn.Module):
         return {"presences": objects.log_odds, "poses": objects.poses.flatten(1)}
 
     def forward(self, images: Batch) -> Batch:
-        """As `reconstruction`."""
+        """The same as `reconstruction`."""
         return self.reconstruction(images)
 
     def reconstruction(self, images: Batch) -> Batch:

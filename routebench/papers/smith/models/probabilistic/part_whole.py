@@ -44,18 +44,18 @@ class PartWhole(nn.Module):
 
     Args:
         objects, parts: how many capsules there are.
-        temperature: of relaxed presences; theirs is 1.
+        temperature: temperature of relaxed presences; theirs is 1.
         least_deviation: lower limit of c_ij, without which the density has no upper bound; theirs is 0.1.
         clutter_affinity: rho of the dummy object. Not given, said to matter little; small beside the others, which
             start at 1.
-        clutter_deviation: of poses of clutter; "large", 1 is that of objects.
-        off_deviation: of poses of parts that are not there; not given, said to matter little.
+        clutter_deviation: deviation of poses of clutter; "large", 1 is that of objects.
+        off_deviation: deviation of poses of parts that are not there; not given, said to matter little.
         switch: distribution of a pose for a presence t between off and on, which the paper leaves open. `geometric`:
             `N_on^t N_off^(1-t)`, which is linear in t in the log and integrates to at most 1. `arithmetic`: `t N_on +
             (1-t) N_off`, which integrates to 1, and lets a part that is mostly off go anywhere. `anywhere`: `N_on^t
             N_off(0)^(1-t)`: a part that is off may be anywhere at no cost, as if its pose were marginalised. It needs
             point estimates of poses, which then count as known to within `off_deviation`.
-        part_size: of parts in their object when training starts, as a share of the canvas.
+        part_size: size of parts in their object when training starts, as a share of the canvas.
         speed: factor by which learned numbers are stored larger than they are, so that Adam, whose steps have one size
             for all parameters, moves them more slowly than weights.
     """
@@ -100,7 +100,7 @@ class PartWhole(nn.Module):
         return self.least_deviation + functional.softplus(self.speed * self.raw_deviation)
 
     def expected_poses(self, objects: Float[Tensor, "batch object 6"]) -> Float[Tensor, "batch object part 6"]:
-        """Where each object puts each part: `(I + A_i) M_ij - I`."""
+        """Poses in which each object puts each part: `(I + A_i) M_ij - I`."""
         return as_deviation(after(as_matrix(objects)[:, :, None], as_matrix(self.offsets)))
 
     def selection(self, presences: Float[Tensor, "batch object"]) -> Float[Tensor, "batch choice part"]:
@@ -164,7 +164,7 @@ def switched(logits: Tensor, on: Tensor, off: Tensor, switch: str) -> Tensor:
 
 
 def normal_log_density(squares: Tensor, deviation: Tensor | float, size: int = POSE) -> Tensor:
-    """Of independent normal numbers with one standard deviation, from the sum of their squares, in nats.
+    """Log density of independent normal numbers of one standard deviation, from the sum of their squares, in nats.
 
     Args:
         squares: sums over the numbers.

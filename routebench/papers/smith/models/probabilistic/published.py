@@ -50,11 +50,11 @@ def generative_capsules(
 
     Args:
         shape: (channels, height, width) of the images.
-        classes: of the data; unused.
+        classes: number of classes of the data; unused.
         objects, parts: capsules of both layers.
         template: rows and columns of a template.
         posterior, delta_until, then, object_probability, object_deviation: as for `GenerativeCapsules`.
-        part_size: of parts when training starts: 1 draws a template at its own size where `unit` is `template`.
+        part_size: size of parts when training starts: 1 draws a template at its own size where `unit` is `template`.
         sprites, part_whole, part_encoder, object_encoder: further arguments of these, by name.
     """
     return GenerativeCapsules(

@@ -24,10 +24,10 @@ class Sprites(nn.Module):
     drawn in the order of their numbers, the first at the bottom.
 
     Args:
-        count: of templates.
-        channels: of the images.
+        count: number of templates.
+        channels: number of channels of the images.
         size: rows and columns of a template; theirs is 12.
-        pixel_deviation: of pixels about the drawn image; theirs is 0.2.
+        pixel_deviation: deviation of pixels about the drawn image; theirs is 0.2.
         learned_deviation: learn `pixel_deviation`, with the given value as its floor: without one the likelihood has no
             upper bound. The paper says both that it is constrained and that it is set to 0.2.
         non_linearity: keeps templates' colours in range; the paper does not give it. `sigmoid`: between 0 and 1.

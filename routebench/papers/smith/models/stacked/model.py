@@ -28,9 +28,9 @@ class Weights:
     """Weights of the losses.
 
     Args:
-        part_likelihood: of parts under objects; the likelihood of pixels has weight 1.
-        deformation: of the image-dependent component of the relation of a part to its object.
-        prior_within, prior_between, posterior_within, posterior_between: of sparsity, see `Sparsity`.
+        part_likelihood: weight of the likelihood of parts under objects; the likelihood of pixels has weight 1.
+        deformation: weight of the image-dependent component of the relation of a part to its object.
+        prior_within, prior_between, posterior_within, posterior_between: weights of sparsity, see `Sparsity`.
         objects_per_image: target of `prior_within`; None for objects / classes, here 24 / 10. 4.3, which Smith et al.
             print, stands in the authors' script, which never passes it on: what ran had 32 / 10.
     """
@@ -102,16 +102,16 @@ class SCAE(nn.Module):
         width: channels of the four convolutions.
         features: special features of a part.
         template: rows and columns of a template.
-        set_width, set_layers, set_heads: of the Set Transformer.
+        set_width, set_layers, set_heads: sizes of the Set Transformer.
         encoded, parameters, hidden: numbers per object: from its encoder, between its two networks, in hidden layers.
-        weights: of the losses: `code`, `paper`, or a table with the names of `Weights`. Smith et al. tried both and
-            found those of the code slightly better.
+        weights: weights of the losses: `code`, `paper`, or a table with the names of `Weights`. Smith et al. tried both
+            and found those of the code slightly better.
         noise: width of the uniform noise on the logits of presences in training; 0 for none. It drives presences to 0
             or 1.
         places: whether the part encoder learns a bias per place, see `PartEncoder`; the code does, the paper does not
             say.
-        coloured, weighed: of templates, see `PartDecoder`; on in the script, off by the code's defaults.
-        deviation: of a pixel from its mean, see `PartDecoder`; 1 in the code.
+        coloured, weighed: options of templates, see `PartDecoder`; on in the script, off by the code's defaults.
+        deviation: that of a pixel from its mean, see `PartDecoder`; 1 in the code.
         gain: how many times faster templates learn, see `PartDecoder`; 1 in the code.
         mask: how the Set Transformer uses presences, see `ObjectEncoder`. Default `log`, because with presences between
             0 and 1 the code attends to a single part.
@@ -193,7 +193,7 @@ class SCAE(nn.Module):
 
         Args:
             images: values in [0, 1].
-            generator: of the noise in training, on the images' device; None for torch's own.
+            generator: generator of the noise in training, on the images' device; None for torch's own.
         """
         parts = self.part_encoder(images, generator)
         told = stopped(parts, self.stop)
@@ -205,7 +205,7 @@ class SCAE(nn.Module):
         return Seen(parts, predictions, explanation)
 
     def forward(self, images: Batch) -> Batch:
-        """As `reconstruction`."""
+        """The same as `reconstruction`."""
         return self.reconstruction(images)
 
     def objective(self, images: Batch, generator: Generator | None = None) -> Float[Tensor, ""]:
@@ -213,7 +213,7 @@ class SCAE(nn.Module):
 
         Args:
             images: values in [0, 1].
-            generator: of the noise in training, on the images' device; None for torch's own.
+            generator: generator of the noise in training, on the images' device; None for torch's own.
         """
         return torch.stack(list(self.losses(images, generator).values())).sum()
 

@@ -20,8 +20,8 @@ class Predictions:
     """Predictions of objects for parts.
 
     Args:
-        poses: of the part if it belongs to the object.
-        deviations: of each number of that pose.
+        poses: pose of the part if it belongs to the object.
+        deviations: deviation of each number of that pose.
         presences: log probability that the object and its part are present: log a_k a_km.
         deformation: half the sum of squares of the image-dependent component of the relation of parts to their object.
     """
@@ -45,7 +45,7 @@ class ObjectDecoder(nn.Module):
     Args:
         parts, objects: capsules.
         encoded: numbers per object, from its encoder.
-        parameters: of an object; 32 in the code.
+        parameters: number of parameters of an object; 32 in the code.
         hidden: units of each hidden layer; 128 in the code.
         noise: width of the uniform noise around 0 that is added to the logits of both presences in training; 4 in the
             code.
@@ -69,8 +69,8 @@ class ObjectDecoder(nn.Module):
         """Predicts each part from each object.
 
         Args:
-            encodings: of the objects.
-            generator: of the noise, on their device; None for torch's own.
+            encodings: encodings of the objects.
+            generator: generator of the noise, on their device; None for torch's own.
         """
         own = self.parameters_of(encodings)
         outputs = self.outputs(torch.cat([own, torch.ones_like(own[..., :1])], dim=-1))

@@ -32,9 +32,9 @@ class ObjectEncoder(nn.Module):
         objects: object capsules.
         features: special features of a part.
         pixels: numbers in a template, over all channels.
-        width: of a member of the set.
-        layers: of self-attention.
-        heads: of each of these.
+        width: elements of a member of the set.
+        layers: layers of self-attention.
+        heads: heads of each of these.
         encoded: numbers per object.
         mask: how the presence p of a part changes its attention logit. `log`: adds log p, which weights a part by its
             presence. `code`: subtracts 1e32 (1 - p), as in the code, which is meant for presences of 0 and 1; between
@@ -85,7 +85,7 @@ def stopped(parts: Parts, stop: Stop) -> Parts:
     """Stops gradients from objects to parts.
 
     Args:
-        parts: from their encoder.
+        parts: the parts from their encoder.
         stop: `poses`: stops gradients of poses and presences but not of special features, as in the authors' code;
             `all`: stops all; `nothing`: stops none.
     """

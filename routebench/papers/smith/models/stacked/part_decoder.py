@@ -26,7 +26,7 @@ class Drawing:
     """Values that every part, and last the ground, would draw at every pixel.
 
     Args:
-        values: of the pixels.
+        values: values of the pixels.
         weights: logits of the part that a pixel belongs to.
     """
 
@@ -35,10 +35,10 @@ class Drawing:
 
 
 class PartDecoder(nn.Module):
-    """At every pixel a mixture of normal distributions, one for each part and one for the ground.
+    """A mixture of normal distributions at every pixel, one for each part and one for the ground.
 
     Its means are the templates, moved by the poses of the parts, and 0 around them; its weights are the presence of a
-    part times a second template, moved likewise, whose logits are 0 around it.
+    part times a second template, moved in the same way, whose logits are 0 around it.
 
     Source: Kosiorek et al., "Stacked capsule autoencoders", NeurIPS 2019 (arXiv:1906.06818), section 2.2;
     sizes, the ground and start values are those of the authors' code and of its script for MNIST. Departures: a canvas
@@ -47,12 +47,12 @@ class PartDecoder(nn.Module):
     Args:
         shape: (channels, height, width) of the images.
         parts: part capsules, and so templates.
-        features: of each part, which determine its colour.
+        features: number of features of each part, which determine its colour.
         template: rows and columns of a template; 11 in the code.
         coloured: multiply templates by a colour per part and image, between 0 and 1, as the script does.
         weighed: learn the second template. False takes its logits from the first one, divided by a learned temperature,
             which the code offers too (for images of one channel).
-        deviation: of a pixel from its mean, at least 0.1; 1 in the code.
+        deviation: that of a pixel from its mean, at least 0.1; 1 in the code.
         gain: both templates and the ground are stored divided by this; their start is unchanged. Adam, whose steps do
             not grow with the gradient, then moves them that many times faster. At 1, logits of 5 take 5,000 steps at a
             learning rate of 0.001.

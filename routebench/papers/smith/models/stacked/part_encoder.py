@@ -58,7 +58,7 @@ class PartEncoder(nn.Module):
 
         Args:
             images: values in [0, 1].
-            generator: of the noise, on the images' device; None for torch's own.
+            generator: generator of the noise, on the images' device; None for torch's own.
         """
         numbers, features, presences = self.pooling(images).split(self.sizes, dim=-1)
         return Parts(

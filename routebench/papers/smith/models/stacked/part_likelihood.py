@@ -1,4 +1,4 @@
-"""How well objects explain parts: a mixture of their predictions, and the posterior of which object explains a part."""
+"""Likelihood of parts under objects: a mixture of their predictions, and the posterior of a part's object."""
 
 import math
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from .part_encoder import Parts
 
 @dataclass(frozen=True)
 class Explanation:
-    """Which object explains which part.
+    """Explanation of parts by objects.
 
     Args:
-        log_likelihood: of all parts of an image, each weighted by its presence, in nats.
+        log_likelihood: log likelihood of all parts of an image, each weighted by its presence, in nats.
         responsibilities: the posterior probability that a part comes from an object; the rest to 1 over objects is
             clutter.
     """
@@ -39,8 +39,8 @@ def explain(parts: Parts, predictions: Predictions, *, normalised: bool, clutter
     "Capsule networks: a probabilistic perspective", appendix D, for posterior presences.
 
     Args:
-        parts: whose poses the objects explain.
-        predictions: of the objects.
+        parts: the parts whose poses the objects explain.
+        predictions: predictions of the objects.
         normalised: divide the weights by their sum over k, clutter included; the authors' code computes that but then
             uses the raw weights. Responsibilities are the same.
         clutter: weight and density, each, of the term for clutter; 0.01 in the code.

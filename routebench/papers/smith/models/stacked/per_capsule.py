@@ -14,7 +14,7 @@ class PerCapsuleMLP(nn.Module):
 
     Args:
         capsules: how many there are.
-        widths: of the input, of every hidden layer, and of the output.
+        widths: widths of the input, of every hidden layer, and of the output.
         last_bias: whether the last layer has biases.
     """
 

@@ -21,7 +21,7 @@ class Sparsity:
 
 
 def prior_sparsity(presences: Presences, *, objects_per_image: float, share: float, images: int | None) -> Sparsity:
-    """How far prior presences are from a given number of objects per image, and of images per object.
+    """Distance of prior presences from a given number of objects per image, and of images per object.
 
     `within` is the mean over images of `(sum_k presence - objects_per_image)^2`, `between` the mean over objects of
     `(sum_b presence - share * images)^2`.
