@@ -133,7 +133,7 @@ def run_suite(
     budget: float | str | None = None,
     executor: str = "local",
     address: str = "auto",
-    gpus_per_cell: float | None = None,
+    gpus_per_run: float | None = None,
     cells: str | Sequence[str] = (),
     loss: str | None = None,
     settings: Path | str | None = None,
@@ -167,7 +167,7 @@ def run_suite(
         budget: seconds, or such as `"20m"`, after which no run is expected to end; others are left.
         executor: `local`, or `ray` for a running Ray cluster.
         address: address of the cluster's head.
-        gpus_per_cell: GPUs per run on a cluster, such as 0.25.
+        gpus_per_run: GPUs per run on a cluster, such as 0.25.
         cells: keys of the runs to execute; the plan's others are left out.
         loss: the loss to train every configuration with, whatever the suite says.
         settings: a file that `routebench tune` wrote, instead of the preset's.
@@ -191,7 +191,7 @@ def run_suite(
             seeds=seeds, jobs=jobs, device=device, backend=backend, results=Path(results), plugins=_several(plugins),
             threads=threads, compile=compile, isolate=isolate, time_limit=_number(seconds, time_limit),
             memory_limit=_number(size, memory_limit), budget=_number(seconds, budget), executor=executor,
-            address=address, gpus_per_cell=gpus_per_cell, cells=_several(cells), loss=loss,
+            address=address, gpus_per_run=gpus_per_run, cells=_several(cells), loss=loss,
             settings=None if settings is None else Path(settings), until=until,
         )
     )  # fmt: skip

@@ -159,28 +159,28 @@ def test_two_processes_get_two_pretended_devices(tmp_path, run_all):
     assert sorted(record.metrics[0]["value"] for record in records) == [0, 1], records
 
 
-@pytest.mark.parametrize(("device", "gpus_per_cell", "has", "expected"), [
+@pytest.mark.parametrize(("device", "gpus_per_run", "has", "expected"), [
     ("auto", None, 8.0, ("cuda", 8, 1.0)),
     ("auto", None, 0.0, ("cpu", 64, 0.0)),
     ("auto", 0.25, 8.0, ("cuda", 32, 0.25)),
     ("cuda", None, 8.0, ("cuda", 8, 1.0)),
     ("cpu", None, 8.0, ("cpu", 64, 0.0)),
 ])  # fmt: skip
-def test_pretended_gpus_of_a_cluster_are_found_as_elsewhere(cluster, device, gpus_per_cell, has, expected):
+def test_pretended_gpus_of_a_cluster_are_found_as_elsewhere(cluster, device, gpus_per_run, has, expected):
     cluster["GPU"] = has
-    config = chosen(executor="ray", device=device, gpus=gpus_per_cell)
+    config = chosen(executor="ray", device=device, gpus=gpus_per_run)
     assert (config.device, config.jobs, config.gpus) == expected
 
 
-@pytest.mark.parametrize(("device", "gpus_per_cell", "told"), [
+@pytest.mark.parametrize(("device", "gpus_per_run", "told"), [
     ("cuda:3", None, "Ray says which GPU"),
     ("cpu", 0.5, "contradicts --device cpu"),
     ("cuda", 0.0, "contradicts --device cuda"),
     ("auto", 1.5, "a whole number, got 1.5"),
 ])  # fmt: skip
-def test_what_a_cluster_cannot_give_is_one_line(cluster, device, gpus_per_cell, told):
+def test_what_a_cluster_cannot_give_is_one_line(cluster, device, gpus_per_run, told):
     with pytest.raises(UserError, match=told):
-        chosen(executor="ray", device=device, gpus=gpus_per_cell)
+        chosen(executor="ray", device=device, gpus=gpus_per_run)
 
 
 def test_a_pretended_apple_computer_uses_its_gpu_when_asked(monkeypatch):

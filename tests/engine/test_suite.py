@@ -67,7 +67,7 @@ def changed(tmp_path):
         (
             'name = "cnn"',
             'name = "cnn"\ntraining_of = { capsnet-small = { epochs = 2 } }',
-            ["'controls.cnn.training_of'", "networks that run there, cnn, cnn-small, got 'capsnet-small'"],
+            ["'baselines.cnn.training_of'", "networks that run there, cnn, cnn-small, got 'capsnet-small'"],
         ),
         (
             "seeds = 1",

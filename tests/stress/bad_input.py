@@ -58,7 +58,7 @@ WORDS = (
 """Of an argument or an option of a command."""
 SUITE = {
     "question": '"Q?"', "version": "1", "protocol": '"accuracy"', "training": {"epochs": "1"},
-    "methods": [{"name": '"dynamic"'}], "controls": [{"name": '"cnn"', "models": {"capsnet-small": '"cnn-small"'}}],
+    "methods": [{"name": '"dynamic"'}], "baselines": [{"name": '"cnn"', "models": {"capsnet-small": '"cnn-small"'}}],
     "presets": {"smoke": {"data": '"mnist5k"', "model": '"capsnet-small"', "iterations": "[1, 2]", "seeds": "1"}},
 }  # fmt: skip
 """A good one: tables and lists of TOML values."""
@@ -118,7 +118,7 @@ def places() -> Iterator[tuple[tuple[object, ...], str]]:
     """Every place of a suite's file, with the protocol under which it is read."""
     tables = {
         (): [*keys_of(Suite, "name", "file", "folder"), "nothing"], ("methods", 0): keys_of(Entry),
-        ("controls", 0): keys_of(Entry), ("presets", "smoke"): keys_of(Preset, "name", "options"),
+        ("baselines", 0): keys_of(Entry), ("presets", "smoke"): keys_of(Preset, "name", "options"),
         ("primary",): keys_of(Primary), ("tuning",): keys_of(FairTuning), ("training",): ["recipe", *LEGAL],
         ("tuning", "training"): [*LEGAL], ("tuning", "model"): ["weight_std"],
         ("presets", "smoke", "model_params"): ["weight_std", "routing", "shape", "classes", "primary_capsules"],
@@ -157,7 +157,7 @@ def hyperparameters() -> Iterator[Try]:
             for value in VALUES:
                 table = {"data": '"mnist5k"', "model": f'"{model}"', "iterations": "[1]", "seeds": "1"}
                 table["model_params"] = {name: value}
-                file = toml_file({**SUITE, "presets": {"smoke": table}, "controls": []})
+                file = toml_file({**SUITE, "presets": {"smoke": table}, "baselines": []})
                 yield Try(f"{model}({name}={value:.30})", ("suite", "my.toml", *NO_CELL), ("my.toml", file))
 
 

@@ -63,7 +63,7 @@ class SuiteOptions:
     budget: Positive | None = None
     executor: Annotated[str, Literal["local", "ray"]] = "local"
     address: str = "auto"
-    gpus_per_cell: NonNegative | None = None
+    gpus_per_run: NonNegative | None = None
     compile: bool = False
     cells: tuple[str, ...] = ()
     loss: str | None = None
@@ -77,7 +77,7 @@ class SuiteOptions:
             vars(self).update({name: legal.take(name, getattr(self, name)) for name, legal in OPTIONS.items()})
         except (ValueError, OverflowError) as error:  # of an integer that no float holds, too
             raise UserError(str(error)) from error
-        if self.executor == "local" and (self.address != "auto" or self.gpus_per_cell is not None):
+        if self.executor == "local" and (self.address != "auto" or self.gpus_per_run is not None):
             raise UserError("--address and --gpus-per-run are for a cluster; add --executor ray, or leave them out")
         if self.memory_limit is not None and self.memory_limit < LEAST_MEMORY:
             raise UserError(
@@ -280,7 +280,7 @@ def _config_of(options: SuiteOptions, plan: Plan, status: PlanStatus) -> RunConf
     if own and options.isolate is False:
         jobs = jobs or 1
     config = choose_config(
-        plan, len(status.to_do), executor=options.executor, address=options.address, gpus=options.gpus_per_cell,
+        plan, len(status.to_do), executor=options.executor, address=options.address, gpus=options.gpus_per_run,
         device=options.device, backend=options.backend, jobs=jobs, threads=options.threads,
     )  # fmt: skip
     isolate = options.compile or is_isolated(options.isolate, plan, status)  # the compiler replaces functions of torch
