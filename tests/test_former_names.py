@@ -68,6 +68,6 @@ def test_a_suite_may_have_former_keys(tmp_path, told):
 def test_both_names_at_once_are_refused(tmp_path, told):
     file = tmp_path / "mine.toml"
     file.write_text(SUITE.format(optimizer='optimiser = "sgd"\noptimizer', baselines="baselines"))
-    with pytest.raises(UserError, match="key 'training.optimizer': expected one of 'optimizer' and its former name"):
+    with pytest.raises(UserError, match=r"key 'training\.optimizer': expected one of 'optimizer' and its former name"):
         load_suite(str(file))
     assert told == []
