@@ -38,7 +38,7 @@ def planned(suite: list[str]) -> str:
 def chosen(pattern: str, most: int, suite: list[str]) -> list[str]:
     """The arguments of `python -m routebench` that run the cells."""
     found = keys(pattern, planned(suite))
-    return ["suite", *suite, *(part for key in found[: most or None] for part in ("--cell", key))]
+    return ["suite", *suite, *(part for key in found[: most or None] for part in ("--run", key))]
 
 
 def main() -> None:

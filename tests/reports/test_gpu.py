@@ -166,7 +166,7 @@ def _is_alive(pid):
 
 
 def test_what_a_budget_left_goes_on():
-    said = "table\nthe budget left 3 of 8 cells; the same command goes on with:\n  em T=1 seed 0\n"
+    said = "table\nthe budget left 3 of 8 runs; the same command goes on with:\n  em T=1 seed 0\n"
     assert run._outcome(3, said, 1.0).status == run.PARTLY
     assert run._outcome(0, said, 1.0).status == run.DONE
     assert run._outcome(None, "", 1.0).status == run.PARTLY
