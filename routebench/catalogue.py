@@ -15,13 +15,14 @@ from typing import Any
 
 from routebench.atomic import write_bytes
 from routebench.cache import cache_folder
-from routebench.errors import UserError, unknown
+from routebench.errors import UserError, printable, unknown
 from routebench.plain import from_toml
-from routebench.recipe import VERSIONS
+from routebench.recipe import NOW, VERSIONS
 from routebench.recipes import recipes
 from routebench.registry import (
     EVERY,
     SHIPPED,
+    SHOWN,
     loaded_plugins,
     plugins_of_environment,
     shipped,
@@ -34,8 +35,6 @@ KEPT = 8
 """Catalogues that the cache folder keeps: one for each state of the code, the newest."""
 PLAIN = re.compile(r"[\w.-]+")
 """A name alone, without a colon and the like."""
-SHOWN = ("title", "colour", "first_is")
-"""Facts that a method, or a network, may state of how it is shown."""
 KINDS = ("methods", "models", "data", "suites", "analyses", "protocols", "recipes")
 
 Catalogue = dict[str, list[dict[str, Any]]]
@@ -243,7 +242,11 @@ def _entries(kind: str) -> list[dict[str, Any]]:
         return [_suite(file) for _, file in sorted(suite_files().items())]
     if kind == "recipes":
         return [
-            {"name": name, "summary": recipe.source, "settings": dict(recipe.settings)}
+            {
+                "name": name,
+                "summary": recipe.source,
+                "settings": {NOW.get(key, key): one for key, one in recipe.settings.items()},
+            }
             for name, recipe in recipes().items()
         ]
     facts = {"methods": _method, "models": _model, "data": _data, "protocols": _protocol}.get(kind)
@@ -290,7 +293,20 @@ def _model(name: str) -> dict[str, Any]:
 
 
 def _shown(of: object) -> dict[str, str]:
-    return {key: told for key in SHOWN if (told := getattr(of, key, ""))}
+    """Texts in one line, whoever wrote them."""
+    return {key: one_line_of(told) for key in SHOWN if isinstance(told := getattr(of, key, ""), str) and told}
+
+
+def _page(content: Any) -> dict[str, Any]:
+    """The table `page` of a suite, as far as it is as `suite` takes it."""
+    page = content if isinstance(content, dict) else {}
+    texts = {key: one_line_of(page[key]) for key in ("title", "paper") if isinstance(page.get(key), str)}
+    return texts | ({"place": page["place"]} if type(page.get("place")) is int and page["place"] > 0 else {})
+
+
+def one_line_of(text: str) -> str:
+    """The text without line breaks, and with what steers a terminal written out."""
+    return printable(" ".join(text.split()))
 
 
 def _protocol(name: str) -> dict[str, Any]:
@@ -336,6 +352,6 @@ def _suite(file: Path) -> dict[str, Any]:
         "protocol": content.get("protocol"),
         "version": content.get("version"),
         "presets": list(presets) if isinstance(presets := content.get("presets"), dict) else [],
-        **({"page": page} if isinstance(page := content.get("page"), dict) else {}),
+        **({"page": page} if (page := _page(content.get("page"))) else {}),
         **_from(suite_origin(file)),
     }

@@ -25,6 +25,8 @@ class Terminated(KeyboardInterrupt):
 
 FORMER = {"--cell": "--run", "--gpus-per-cell": "--gpus-per-run"}
 """Options by their former names."""
+RENAMED_IN = "suite"
+"""The command that has them."""
 
 
 class Commands(click.Group):
@@ -48,7 +50,9 @@ class Commands(click.Group):
         known = self.list_commands(ctx)
         if args and not args[0].startswith("-") and args[0] not in known:
             raise click.UsageError(f"no such command {args[0]!r}{nearest(args[0], known)}", ctx)
-        return super().resolve_command(ctx, [_as_now(word) for word in args])
+        end = args.index("--") if "--" in args else len(args)
+        words = [_as_now(word) for word in args[:end]] if args[:1] == [RENAMED_IN] else args[:end]
+        return super().resolve_command(ctx, words + args[end:])
 
 
 def _as_now(word: str) -> str:
@@ -119,7 +123,10 @@ def _way_to(error: click.NoSuchOption) -> str:
 
     name = error.option_name.lstrip("-").replace("-", "_")
     takes_methods = error.ctx is not None and any("--method" in option.opts for option in error.ctx.command.params)
-    known = catalogue(kinds=("methods", "recipes"))
+    try:
+        known = catalogue(kinds=("methods", "recipes"))
+    except UserError:  # of a plug-in, say; the option is what the user asked for
+        return ""
     if any(name in method["hyperparameters"] for method in known["methods"]):
         way = f"give it with its method: {'--method ' * takes_methods}'NAME[{name}=VALUE]'"
     elif any(name in recipe["settings"] for recipe in known["recipes"]):

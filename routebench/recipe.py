@@ -115,3 +115,4 @@ LEGAL = legal_values(Recipe)
 """The legal values of each setting, as the recipe's annotations declare them."""
 STORED_AS = {"optimizer": "optimiser"}
 """Settings that files name otherwise than results do."""
+NOW = {stored: name for name, stored in STORED_AS.items()}

@@ -45,6 +45,7 @@ def recipes() -> Mapping[str, NamedRecipe]:
 @cache
 def _read(files: tuple[Path, ...]) -> Mapping[str, NamedRecipe]:
     tables: dict[str, dict[str, Any]] = {}
+    places: dict[str, Path] = {}
     for file in files:
         try:
             found = from_toml(file.read_bytes())
@@ -57,12 +58,15 @@ def _read(files: tuple[Path, ...]) -> Mapping[str, NamedRecipe]:
                 raise UserError(f"recipe {name!r} of {file}: expected a table with a text 'source', got {table!r:.80}")
             if strange := [key for key in table if key not in {*LEGAL, *STORED_AS, "source", NAME}]:
                 raise UserError(f"recipe {name!r} of {file}: unknown key {strange[0]!r}{nearest(strange[0], LEGAL)}")
-            tables[name] = table
+            for now, stored in STORED_AS.items():
+                if now in table and stored in table:
+                    raise UserError(f"recipe {name!r} of {file}: expected one of {now!r} and {stored!r}, got both")
+            tables[name], places[name] = table, file
     for name in tables:
         try:
             Recipe(**_settings(name, tables))
         except UserError as error:
-            raise UserError(f"recipe {name!r}: {error}") from error
+            raise UserError(f"recipe {name!r} of {places[name]}: {error}") from error
     return MappingProxyType({
         name: NamedRecipe(table["source"], MappingProxyType(_settings(name, tables))) for name, table in tables.items()
     })  # fmt: skip
@@ -73,7 +77,7 @@ def _settings(name: str, tables: Mapping[str, Mapping[str, Any]], above: tuple[s
     if name not in tables:
         raise unknown("recipe", name, tables)
     if name in above:
-        raise UserError(f"recipe {name!r}: expected one that does not take its own settings; name another")
+        raise UserError("expected a recipe that does not take its own settings; name another")
     own = {
         STORED_AS.get(key, key): tuple(value) if isinstance(value, list) else value
         for key, value in tables[name].items()

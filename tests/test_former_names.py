@@ -71,3 +71,28 @@ def test_both_names_at_once_are_refused(tmp_path, told):
     with pytest.raises(UserError, match=r"key 'training\.optimizer': expected one of 'optimizer' and its former name"):
         load_suite(str(file))
     assert told == []
+
+
+def test_words_of_other_commands_and_behind_a_double_dash_stay(call):
+    assert "--cell is --run" not in call("list", "--cell").error
+    assert "--run=abc" not in call("suite", "accuracy", "--dry-run", "--", "--cell=abc").error
+
+
+def test_tuning_takes_both_names(tmp_path, told):
+    file, text = tmp_path / "mine.toml", SUITE.format(optimizer="optimizer", baselines="baselines")
+    tuning = '[tuning]\ntrials = 2\nfolds = 2\nscored = 1\n[tuning.training]\n{name} = ["adam", "sgd"]\n'
+    found = []
+    for name in ("optimizer", "optimiser"):
+        file.write_text(text + tuning.format(name=name))
+        found.append(load_suite(str(file)).tuning.training)
+    assert found[0] == found[1]
+    assert [*found[0]] == ["optimiser"]
+    assert told
+    assert all("tuning.training.optimiser" in line for line in told)
+
+
+def test_a_mistyped_option_is_told_although_a_folder_cannot_be_left_out(call):
+    code, _, error = call("suite", "accuracy", "--bogus", ROUTEBENCH_WITHOUT="smyth")
+    assert code == 2
+    assert "--bogus" in error
+    assert "Traceback" not in error

@@ -10,7 +10,7 @@ from routebench.cli import cli
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.optimisers import make_optimiser
-from routebench.recipe import Recipe
+from routebench.recipe import STORED_AS, Recipe
 from routebench.recipes import merged, recipes, settings_of
 from routebench.registry import extensions, load_plugin
 
@@ -171,7 +171,9 @@ def test_recipes_are_listed():
     assert all(f"  {name} " in text and recipe.source in text for name, recipe in recipes().items())
     known = json.loads(CliRunner().invoke(cli, ["list", "recipes", "--json"], catch_exceptions=False).output)
     settings = {entry["name"]: entry["settings"] for entry in known}
-    assert settings == {name: json.loads(json.dumps(dict(recipe.settings))) for name, recipe in recipes().items()}
+    stored = {name: {STORED_AS.get(key, key): one for key, one in found.items()} for name, found in settings.items()}
+    assert stored == {name: json.loads(json.dumps(dict(recipe.settings))) for name, recipe in recipes().items()}
+    assert settings["tsai"]["optimizer"] == "sgd"
 
 
 def test_a_plugin_folder_brings_recipes(tmp_path):
@@ -194,9 +196,10 @@ def test_a_plugin_folder_brings_recipes(tmp_path):
         ("mine = 3", r"expected a table with a text 'source', got 3"),
         ('[tsai]\nsource = "me"', r"recipe 'tsai' of .*recipes.toml is there already; choose another name"),
         ('[mine]\nsource = "me"\nrecipe = "tsay"', "unknown recipe 'tsay'; did you mean 'tsai'"),
-        ('[mine]\nsource = "me"\nrecipe = "mine"', "expected one that does not take its own settings"),
+        ('[mine]\nsource = "me"\nrecipe = "mine"', "expected a recipe that does not take its own settings"),
+        ('[mine]\nsource = "me"\noptimiser = "sgd"\noptimizer = "adam"', "expected one of 'optimizer' and 'optimiser'"),
         ('[mine]\nsource = "me"\nepoch = 3', "unknown key 'epoch'; did you mean 'epochs'"),
-        ('[mine]\nsource = "me"\nepochs = "3"', "recipe 'mine': training: epochs"),
+        ('[mine]\nsource = "me"\nepochs = "3"', r"recipe 'mine' of .*recipes\.toml: training: epochs"),
     ],
 )
 def test_bad_recipes_of_a_plugin_are_told_in_one_line(tmp_path, text, says):

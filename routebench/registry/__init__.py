@@ -8,7 +8,15 @@ True
 from routebench.registry._folders import bundles, without
 from routebench.registry._loaded import loaded_source, own_file, own_files_of
 from routebench.registry._origin import OF_MODULE, SHIPPED, shipped, telling
-from routebench.registry._plugins import CLAIMS, VARIABLE, Extensions, absolute, plugin_files, plugins_of_environment
+from routebench.registry._plugins import (
+    CLAIMS,
+    SHOWN,
+    VARIABLE,
+    Extensions,
+    absolute,
+    plugin_files,
+    plugins_of_environment,
+)
 from routebench.registry._registry import Registry
 
 extensions = Extensions()
@@ -25,6 +33,7 @@ load_suites = extensions.load_suites
 loaded_plugins = extensions.loaded_plugins
 plugins_of = extensions.plugins_of
 replaces = extensions.replaces
+says_how_it_is_shown = extensions.says_how_it_is_shown
 suite_files = extensions.suite_files
 suite_origin = extensions.suites.origin
 
@@ -33,6 +42,7 @@ __all__ = [
     "EVERY",
     "OF_MODULE",
     "SHIPPED",
+    "SHOWN",
     "VARIABLE",
     "Registry",
     "absolute",
@@ -58,6 +68,7 @@ __all__ = [
     "protocols",
     "replaces",
     "routing",
+    "says_how_it_is_shown",
     "shipped",
     "suite_files",
     "suite_origin",

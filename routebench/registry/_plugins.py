@@ -52,6 +52,8 @@ from routebench.registry._suites import Suites
 
 VARIABLE = "ROUTEBENCH_PLUGINS"
 CLAIMS = "claims.py"
+SHOWN = ("title", "colour", "first_is")
+"""What a method, or a network, may say of how it is shown."""
 READ = (CLAIMS, "published.csv", "recipes.toml")
 """Files of a folder that are read where they are needed."""
 
@@ -149,6 +151,17 @@ class Extensions:
         """The methods and models of a loaded plug-in, by name."""
         origin = _plugin(spec).origin
         return tuple(name for kind in ("methods", "models") for name in self.registries[kind].of(origin))
+
+    def says_how_it_is_shown(self, spec: str) -> bool:
+        """Tells whether reports need a loaded plug-in: for files that they read, pages of suites, titles or colours."""
+        plugin = _plugin(spec)
+        entries = [self.registries[kind].entries[name] for kind in ("methods", "models") for name in
+                   self.registries[kind].of(plugin.origin)]  # fmt: skip
+        return (
+            any((plugin.path / name).is_file() for name in READ)
+            or any("page" in file.read_text(errors="replace") for file in plugin.path.glob("suites/*.toml"))
+            or any(getattr(getattr(entry, "facts", entry), told, "") for entry in entries for told in SHOWN)
+        )
 
     def loaded_plugins(self) -> list[str]:
         """The plug-ins that this process has loaded, for another process to load; with absolute paths."""
@@ -275,7 +288,8 @@ class Extensions:
 
     def _forget(self, plugin: Plugin, known: Collection[str]) -> None:
         names = {module_name(file, plugin.root) for file in plugin.files}
-        names |= {package_name(plugin.root)} if plugin.root else set()
+        top = package_name(plugin.root) if plugin.root else ""
+        names |= {name for name in sys.modules if top and (name == top or name.startswith(f"{top}."))}
         for name in names - {*known}:
             sys.modules.pop(name, None)
         if plugin.origin not in self._plugins.values():
@@ -374,7 +388,8 @@ def _plugin(spec: str) -> Plugin:
 
 def _nothing_in(plugin: Plugin, modules: list[ModuleType]) -> UserError:
     if plugin.path.is_dir():
-        layout = f"suites/*.toml or Python files that register something, in it or in {', '.join(KINDS)}"
+        own = f"suites/*.toml, {', '.join(READ)}"
+        layout = f"{own} or Python files that register something, in it or in {', '.join(KINDS)}"
         return UserError(f"plug-in {plugin.shown!r}: expected a folder with {layout}, got none")
     names = [name for module in modules for name in candidates(module)]
     hint = f", or name it: --plugin {plugin.shown}:{names[0]}" if names else ""

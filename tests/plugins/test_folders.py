@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from routebench.catalogue import page_of, shown_as
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import PluginError, UserError
 from routebench.registry import (
@@ -119,3 +120,38 @@ def test_elsewhere_it_is_one_line_and_the_others_are_there(write, monkeypatch, c
     assert {"other", "em"} <= set(registry)
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("warning: ROUTEBENCH_PLUGINS: plug-in wrong.py:1 failed to import")
+
+
+def test_a_package_that_failed_leaves_nothing_behind(write, tmp_path):
+    write({
+        "pack/__init__.py": "", "pack/_inner.py": "V = 1", "pack/suites/accuracy.toml": suite("packed"),
+        "pack/routing/mine.py": "from .._inner import V\n" + method("packed"),
+    })  # fmt: skip
+    with pytest.raises(UserError, match="'accuracy'"):
+        load_plugin(str(tmp_path / "pack"))
+    assert [name for name in sys.modules if name.startswith("routebench_plugin_pack")] == []
+    (tmp_path / "pack/suites/accuracy.toml").unlink()
+    (tmp_path / "pack/_inner.py").write_text("V = 2")
+    assert load_plugin(str(tmp_path / "pack"))["methods"] == ["packed"]
+    assert sys.modules["routebench_plugin_pack._inner"].V == 2
+
+
+def test_two_packages_of_one_name_are_refused(write, tmp_path):
+    for place in ("one", "two"):
+        write({f"{place}/pack/__init__.py": "", f"{place}/pack/mine.py": method(f"of-{place}")})
+    load_plugin(str(tmp_path / "one/pack"))
+    with pytest.raises(UserError, match=r"a package of the same name is loaded from .*; rename one folder"):
+        load_plugin(str(tmp_path / "two/pack"))
+
+
+def test_a_title_steers_no_terminal_and_breaks_no_line(write, tmp_path):
+    facts = '    title = "A\\x1b[31m\\nB"\n    colour = ["red"]\n\n'
+    page = 'page = { title = "P\\tQ", place = "first" }\n'
+    write({
+        "lab/titled.py": method("titled").replace("    def route", f"{facts}    def route"),
+        "lab/suites/paged.toml": page + suite("titled"),
+    })  # fmt: skip
+    load_plugin(str(tmp_path / "lab"))
+    assert shown_as("titled") == {"title": "A\\x1b[31m B"}
+    assert page_of("paged") == {"title": "P Q"}
+    assert extensions.says_how_it_is_shown(str(tmp_path / "lab"))

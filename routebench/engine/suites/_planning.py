@@ -22,6 +22,7 @@ from routebench.registry import (
     load_plugin,
     load_suites,
     plugin_files,
+    says_how_it_is_shown,
     suite_files,
     telling,
 )
@@ -65,7 +66,7 @@ class Planned:
     Args:
         plans: one per suite, in the order in which they run.
         plugins: the imported plug-ins.
-        analyses: those of them that bring analyses.
+        analyses: those of them that pages need: they bring analyses or claims, say, or say how they are shown.
         warnings: one line for each omission not yet reported.
         brought: methods and networks of each imported plug-in, by name.
     """
@@ -256,7 +257,7 @@ def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
 
 
 def _load(asked: Asked, faults: Mapping[Step, str]) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
-    """Imports plug-ins: the methods that they add, the reasons why some fail, and those that bring analyses.
+    """Imports plug-ins: the methods that they add, the reasons why some fail, and those that pages need.
 
     A folder adds no methods to its own suites, which list what they compare.
     """
@@ -273,7 +274,7 @@ def _load(asked: Asked, faults: Mapping[Step, str]) -> tuple[tuple[str, ...], di
             broken[spec] = str(error)
             continue
         added += [] if asked.suite in found["suites"] else found["methods"]
-        bring_analyses += [spec] if found["analyses"] else []
+        bring_analyses += [spec] if found["analyses"] or says_how_it_is_shown(spec) else []
     return tuple(added), broken, tuple(bring_analyses)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from routebench.arguments import Count, Legal
 from routebench.engine.suites._toml import Place, Reader, expect, expect_known, in_todays_words, legal
 from routebench.errors import nearest
-from routebench.recipe import LEGAL, STORED_AS
+from routebench.recipe import LEGAL, NOW, STORED_AS
 from routebench.recipes import NAME, recipes
 
 
@@ -75,11 +75,10 @@ def _recipe_name(value: Any, place: Place) -> str:
     return name
 
 
-_OTHERS = {stored: key for key, stored in STORED_AS.items()}
-_TRAINING = {NAME: _recipe_name, **{_OTHERS.get(name, name): legal(allowed) for name, allowed in LEGAL.items()}}
+_TRAINING = {NAME: _recipe_name, **{NOW.get(name, name): legal(allowed) for name, allowed in LEGAL.items()}}
 
 
 def recipe_table(value: Any, place: Place) -> dict[str, Any]:
     """The settings of a recipe that a table gives."""
-    table = expect_known(in_todays_words(value, place, _OTHERS), place, _TRAINING)
+    table = expect_known(in_todays_words(value, place, NOW), place, _TRAINING)
     return {STORED_AS.get(key, key): _TRAINING[key](one, place.below(key)) for key, one in table.items()}

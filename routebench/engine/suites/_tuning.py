@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from routebench.arguments import Among, Count, Legal, Range, legal_values
 from routebench.data import FOLD, whole_name
 from routebench.engine.results import Identity
-from routebench.engine.suites._toml import Place, by_key, expect, expect_known
+from routebench.engine.suites._toml import Place, by_key, expect, expect_known, in_todays_words
 from routebench.errors import UserError, nearest
-from routebench.recipe import LEGAL
+from routebench.recipe import LEGAL, NOW, STORED_AS
 from routebench.registry import models, routing
 from routebench.routing import hyperparameters_of
 
@@ -49,10 +49,11 @@ _RECIPE = {*LEGAL} - {"train_on"}  # trials leave out what they are scored by
 
 def _recipe_hyperparameters(value: Any, place: Place) -> dict[str, Hyperparameter]:
     """Hyperparameters of the recipe, each of which a recipe has and takes."""
-    found = {key: hyperparameter(one, place.below(key)) for key, one in expect_known(value, place, _RECIPE).items()}
+    table = expect_known(in_todays_words(value, place, NOW), place, {NOW.get(key, key) for key in _RECIPE})
+    found = {key: hyperparameter(one, place.below(key)) for key, one in table.items()}
     for key, one in found.items():
-        _expect_legal(one, LEGAL[key], place.below(key))
-    return found
+        _expect_legal(one, LEGAL[STORED_AS.get(key, key)], place.below(key))
+    return {STORED_AS.get(key, key): one for key, one in found.items()}
 
 
 def _expect_legal(one: Hyperparameter, legal: Legal, place: Place) -> None:
