@@ -38,8 +38,8 @@ P_VALUE = (
     "above 0.05 beside an interval without 0, which is for one gain alone"
 )
 P_NAMED = (
-    "chance of a gain this large if there were none: of a gain that the suite specifies beforehand, corrected for all "
-    "pre-specified comparisons together, of others for all gains of this table (Holm)"
+    "chance of a gain this large if there were none. Holm's correction is for all pre-specified comparisons together; "
+    "for a gain that is none of these, it is for all gains of this table"
 )
 GAIN = "points, paired by seed; the 95 % interval is for this gain alone, not corrected as p is"
 BALANCED = Column(

@@ -23,7 +23,7 @@ SAVED = (
     "both_low=both.low both_high=both.high"
 )
 NONE_BETTER = "None is significantly better."
-EXPLORATORY = "Exploratory: comparisons that the suite specifies beforehand have a table of their own."
+EXPLORATORY = "These gains are exploratory. Pre-specified comparisons have a table of their own."
 
 
 @analysis_of("accuracy", "gain-over-uniform", place=15)
@@ -66,9 +66,7 @@ def _over(table: DataFrame) -> str:
 
 
 def _filled(runs: Runs, gains: int) -> str:
-    beside = (
-        ", of those that the suite specifies beforehand for the pre-specified comparisons alone" if runs.primary else ""
-    )
+    beside = " (of pre-specified ones: for the pre-specified comparisons)" if runs.primary else ""
     these = "this gain" if gains == 1 else f"these {gains} gains"
     told = f"Filled: significant after Holm's correction for {these}{beside}."
     return f"{told} Arrows and lines at the edge go on beyond it."

@@ -17,6 +17,7 @@ from routebench.analysis.judging import (
     PaperClaim,
     every_claim,
 )
+from routebench.errors import one_line
 
 MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", UNTESTED: "…", NOT_RUN: "–"}
 """Order of verdicts: contradictions first."""
@@ -30,8 +31,9 @@ OTHER_FORM = "Not tested, tuned to a value: tuning chose another form of the met
 @analysis_of("", "qualitative-claims", place=40, folder=True, role=Role.CLAIMS)
 def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
     """Claims of the source papers: the test, its statistic with 95 % interval, and the verdict."""
-    claims = every_claim()
-    table = DataFrame([row for claim in claims for row in _rows(claim, parts)])
+    faults: list[str] = []
+    claims = every_claim(faults)
+    table = DataFrame([row for claim in claims for row in _rows(claim, parts, faults)])
     if table.empty or (table["verdict"] == NOT_RUN).all():
         return None
     table = table.sort_values("verdict", key=lambda told: told.map([*MARKS].index), kind="stable", ignore_index=True)
@@ -47,6 +49,7 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
                 "Networks, data and budgets are those of these runs, not of the paper. "
                 "Undecided: the interval reaches both sides, or there is one seed."
             ),
+            *(f"Left out: {fault}." for fault in faults),
             *_without_verdict(table),
             *_not_run(table, {claim.needs for claim in claims if claim.suite}),
         ),
@@ -55,15 +58,19 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
     )
 
 
-def _rows(claim: PaperClaim, parts: tuple[Runs, ...]) -> list[dict[str, object]]:
+def _rows(claim: PaperClaim, parts: tuple[Runs, ...], faults: list[str]) -> list[dict[str, object]]:
     """One row for each part that can test the claim; without any, one row with what is missing.
 
-    Parts that measured the same networks, and so find the same, share a row.
+    Parts that measured the same networks, and so find the same, share a row. A test that raises is a line in `faults`.
     """
     said = {"claim": claim.claim, "source": claim.source, "tested": claim.tested}
     known: dict[JudgedClaim, list[str]] = {}
     for runs in parts:
-        found = claim.test(runs, parts)
+        try:
+            found = claim.test(runs, parts)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the other claims have to be judged
+            faults.append(f"the test of {claim.claim!r} ({claim.source}) raised {one_line(error)}")
+            break
         if found is not None:
             known.setdefault(found, []).append(f"{runs.suite} {runs.preset}, {runs.data}, {runs.model}")
     rows: list[dict[str, object]] = [

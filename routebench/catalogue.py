@@ -15,7 +15,7 @@ from typing import Any
 
 from routebench.atomic import write_bytes
 from routebench.cache import cache_folder
-from routebench.errors import UserError, printable, unknown
+from routebench.errors import UserError, one_line_of, unknown
 from routebench.plain import from_toml
 from routebench.recipe import NOW, VERSIONS
 from routebench.recipes import recipes
@@ -294,7 +294,7 @@ def _model(name: str) -> dict[str, Any]:
 
 def _shown(of: object) -> dict[str, str]:
     """Texts in one line, whoever wrote them."""
-    return {key: one_line_of(told) for key in SHOWN if isinstance(told := getattr(of, key, ""), str) and told}
+    return {key: one_line_of(told) for key in SHOWN if (told := getattr(of, key, ""))}
 
 
 def _page(content: Any) -> dict[str, Any]:
@@ -302,11 +302,6 @@ def _page(content: Any) -> dict[str, Any]:
     page = content if isinstance(content, dict) else {}
     texts = {key: one_line_of(page[key]) for key in ("title", "paper") if isinstance(page.get(key), str)}
     return texts | ({"place": page["place"]} if type(page.get("place")) is int and page["place"] > 0 else {})
-
-
-def one_line_of(text: str) -> str:
-    """The text without line breaks, and with what steers a terminal written out."""
-    return printable(" ".join(text.split()))
 
 
 def _protocol(name: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import difflib
 import errno
+import os
 import sysconfig
 import traceback
 import unicodedata
@@ -10,6 +11,8 @@ from pathlib import Path
 from textwrap import shorten
 from types import FrameType
 
+WITHOUT = "ROUTEBENCH_WITHOUT"
+"""The variable that names shipped folders which this process is to do without, separated by commas."""
 LIBRARIES = ("<", *(path for name, path in sysconfig.get_paths().items() if name.endswith("lib") or name == "stdlib"))
 """Places where errors are seldom made: the standard library, installed packages, code without a file."""
 PACKAGE = Path(__file__).parent
@@ -76,6 +79,11 @@ def place_of(error: BaseException) -> str:
         if refused := _route_of(frame.f_locals.get("self")):
             return refused
     return "".join(f"{Path(_file_of(frame)).name}:{line}" for frame, line in steps[-1:])
+
+
+def one_line_of(text: str) -> str:
+    """The text without line breaks, and with what steers a terminal written out."""
+    return printable(" ".join(text.split()))
 
 
 def one_line(error: BaseException) -> str:
@@ -153,4 +161,10 @@ def unknown(kind: str, name: str, known: Iterable[str], *, shipped: bool = False
     own = (
         " One of your own needs --plugin FILE.py" if near.endswith("?") else "; one of your own needs --plugin FILE.py"
     )
-    return UserError(f"unknown {kind} {name!r}{near}{own if shipped else ''}")
+    return UserError(f"unknown {kind} {name!r}{near}{own if shipped else ''}{left_out()}")
+
+
+def left_out() -> str:
+    """A hint that a missing name may lie in a shipped folder that the user has left out; empty if none is."""
+    told = os.environ.get(WITHOUT, "")
+    return f" ({WITHOUT} leaves out {one_line_of(told)})" if told.strip() else ""

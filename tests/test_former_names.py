@@ -33,7 +33,7 @@ def call(tmp_path, capfd):
 
 @pytest.fixture
 def told(monkeypatch):
-    """What is told of files."""
+    """The lines that are told of files."""
     lines = []
     monkeypatch.setattr(extensions, "problems", lines)
     return lines

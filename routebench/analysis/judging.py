@@ -14,6 +14,8 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -130,22 +132,34 @@ class PaperClaim:
         return replace(deciding, verdict=UNTESTED if why else verdict, why=why or deciding.why)
 
 
-def every_claim() -> tuple[PaperClaim, ...]:
+def every_claim(faults: list[str] | None = None) -> tuple[PaperClaim, ...]:
     """The claims of all papers: shipped folders in alphabetical order, then plug-in folders as they were loaded.
+
+    Args:
+        faults: takes a line for each `claims.py` that cannot be read, whose claims are left out; None raises instead.
 
     Raises:
         UserError: a `claims.py` cannot be imported, or has no tuple `CLAIMS` of `PaperClaim`.
     """
     found: list[PaperClaim] = []
-    for file, module in zip(registry.beside(registry.CLAIMS), registry.claims(), strict=True):
-        told = getattr(module, "CLAIMS", None)
-        if not isinstance(told, tuple) or not all(isinstance(claim, PaperClaim) for claim in told):
-            raise UserError(
-                f"{file}: expected CLAIMS = (PaperClaim(...), ...), got {_named(told)}; "
-                "give the file such a tuple, or take it out of the folder"
-            )
-        found += told
+    for file, load in registry.claims():
+        try:
+            found += _claims_of(file, load())
+        except UserError as error:
+            if faults is None:
+                raise
+            faults.append(str(error))
     return tuple(found)
+
+
+def _claims_of(file: Path, module: ModuleType) -> tuple[PaperClaim, ...]:
+    told = getattr(module, "CLAIMS", None)
+    if isinstance(told, tuple) and all(isinstance(claim, PaperClaim) for claim in told):
+        return told
+    raise UserError(
+        f"{file}: expected CLAIMS = (PaperClaim(...), ...), got {_named(told)}; "
+        "give the file such a tuple, or take it out of the folder"
+    )
 
 
 def _named(told: object) -> str:

@@ -13,9 +13,10 @@ import torch
 from routebench.cache import cache_folder
 from routebench.data import PUBLISHED, absent, data_root
 from routebench.engine.origin import processor, versions
-from routebench.errors import UserError
+from routebench.errors import WITHOUT, UserError
 from routebench.kernels import KERNELS, Sums, Sweep, reference, trust
 from routebench.ops import Competition
+from routebench.registry import bundles, without
 
 IMAGES, CHILDREN, PARENTS, CHILD_POSE, POSE = 32, 1152, 10, 8, 16
 REPEATS = 5
@@ -58,8 +59,20 @@ def examine(device: torch.device) -> list[Finding]:
         _memory(),
         *_backends(device),
         *_data(),
+        *_left_out(),
         _cluster(),
     ]
+
+
+def _left_out() -> list[Finding]:
+    """The shipped folders that the environment leaves out, and whether they are there."""
+    if not without():
+        return []
+    try:
+        bundles()
+    except UserError as error:
+        return [Finding(False, WITHOUT, str(error))]
+    return [Finding(True, WITHOUT, f"{', '.join(without())} left out, with all suites that need them")]
 
 
 def _apple() -> list[Finding]:

@@ -10,14 +10,13 @@ from routebench.registry._loaded import loaded_source, own_file, own_files_of
 from routebench.registry._origin import OF_MODULE, SHIPPED, shipped, telling
 from routebench.registry._plugins import (
     CLAIMS,
-    SHOWN,
     VARIABLE,
     Extensions,
     absolute,
     plugin_files,
     plugins_of_environment,
 )
-from routebench.registry._registry import Registry
+from routebench.registry._registry import SHOWN, Registry
 
 extensions = Extensions()
 EVERY = extensions.registries

@@ -4,14 +4,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from routebench.errors import unknown
+from routebench.errors import WITHOUT, UserError, nearest
 from routebench.registry._origin import PACKAGE, SHIPPED
 
 SHELVES = ("papers", "studies")
 KINDS = ("data", "routing", "models", "protocols", "analyses")
 """Folders within one, whose Python files register something."""
-WITHOUT = "ROUTEBENCH_WITHOUT"
-"""The variable that names shipped folders which this process is to do without, separated by commas."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ def bundles() -> list[Bundle]:
     left_out = without()
     for name in left_out:
         if name not in every:
-            raise unknown(f"folder in {WITHOUT}", name, every)
+            raise UserError(f"unknown folder in {WITHOUT} {name!r}{nearest(name, every)}")
     return [
         Bundle(path, f"{SHIPPED}.{path.parent.name}.{name}") for name, path in every.items() if name not in left_out
     ]

@@ -127,12 +127,12 @@ def import_file(path: Path, folders: set[Path], root: Path | None = None) -> Mod
             module = _run_file(path, name) if root is None else _run_in_package(name, root)
         _check_neighbours(path, folders)
     except UserError:
-        _forget_new(name, root, known)
+        forget([name if root is None else package_name(root)], known)
         raise
     except (Exception, SystemExit) as error:
-        _forget_new(name, root, known)
-        line, text = _line_in(path, error), " ".join(message_of(error).split())
-        raise PluginError(f"plug-in {path.name}{line} failed to import: {type(error).__name__}: {text}") from error
+        forget([name if root is None else package_name(root)], known)
+        place, text = _place_in(path, root, error), " ".join(message_of(error).split())
+        raise PluginError(f"plug-in {place} failed to import: {type(error).__name__}: {text}") from error
     return module
 
 
@@ -186,12 +186,12 @@ def _same_place(module: ModuleType, file: Path) -> ModuleType:
     return module
 
 
-def _forget_new(name: str, root: Path | None, known: Collection[str]) -> None:
-    """Takes out what was imported in vain."""
-    top = name if root is None else package_name(root)
-    for module in [one for one in sys.modules if one == top or one.startswith(f"{top}.")]:
-        if module not in known:
-            del sys.modules[module]
+def forget(tops: Iterable[str], known: Collection[str]) -> None:
+    """Takes modules out that were imported in vain: these and those below them, but for `known` ones."""
+    for top in tops:
+        for name in [one for one in sys.modules if one == top or one.startswith(f"{top}.")]:
+            if name not in known:
+                del sys.modules[name]
 
 
 @contextmanager
@@ -259,10 +259,16 @@ def _imported_names(path: Path) -> set[str]:
     return names
 
 
-def _line_in(path: Path, error: BaseException) -> str:
-    traceback, line = error.__traceback__, ""
-    while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == str(path):
-            line = f":{traceback.tb_lineno}"
-        traceback = traceback.tb_next
-    return line
+def _place_in(path: Path, root: Path | None, error: BaseException) -> str:
+    """The file that raised, with the line: of a package the innermost of its files, named from its folder on."""
+    place, trace = path, error.__traceback__
+    line = ""
+    while trace is not None:
+        file = Path(trace.tb_frame.f_code.co_filename)
+        if file == path or (root is not None and file.is_relative_to(root)):
+            place, line = file, f":{trace.tb_lineno}"
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and root is not None and error.filename:
+        inner = Path(error.filename)
+        place, line = (inner, f":{error.lineno}") if inner.is_relative_to(root) else (place, line)
+    return f"{place.name if root is None else place.relative_to(root.parent)}{line}"

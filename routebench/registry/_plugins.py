@@ -17,10 +17,12 @@ import logging
 import multiprocessing
 import os
 import pkgutil
+import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -29,6 +31,7 @@ from routebench.registry._folders import KINDS, bundles, python_files, without
 from routebench.registry._origin import (
     PREFIX,
     SHIPPED,
+    forget,
     import_file,
     in_one_line,
     let_be_imported,
@@ -39,6 +42,7 @@ from routebench.registry._origin import (
     shipped,
 )
 from routebench.registry._registry import (
+    SHOWN,
     Registry,
     candidates,
     fault_of_function,
@@ -52,8 +56,8 @@ from routebench.registry._suites import Suites
 
 VARIABLE = "ROUTEBENCH_PLUGINS"
 CLAIMS = "claims.py"
-SHOWN = ("title", "colour", "first_is")
-"""What a method, or a network, may say of how it is shown."""
+PAGE = re.compile(r"^\s*(page\b|\[page\])", re.MULTILINE)
+"""Where a suite says its page."""
 READ = (CLAIMS, "published.csv", "recipes.toml")
 """Files of a folder that are read where they are needed."""
 
@@ -159,7 +163,7 @@ class Extensions:
                    self.registries[kind].of(plugin.origin)]  # fmt: skip
         return (
             any((plugin.path / name).is_file() for name in READ)
-            or any("page" in file.read_text(errors="replace") for file in plugin.path.glob("suites/*.toml"))
+            or any(PAGE.search(file.read_text(errors="replace")) for file in plugin.path.glob("suites/*.toml"))
             or any(getattr(getattr(entry, "facts", entry), told, "") for entry in entries for told in SHOWN)
         )
 
@@ -199,20 +203,16 @@ class Extensions:
         """Imports as `routebench.registry._origin.import_file` does: a file can import files beside it and others."""
         return import_file(path, self._folders, root)
 
-    def claims(self) -> list[ModuleType]:
-        """The modules `claims` of shipped folders and of loaded plug-ins, in this order.
+    def claims(self) -> list[tuple[Path, Callable[[], ModuleType]]]:
+        """The files `claims.py` of shipped folders and of loaded plug-ins, in this order, with what imports each.
 
         Raises:
-            PluginError: one raised while it was imported.
             UserError: `ROUTEBENCH_WITHOUT` names a folder that does not ship.
         """
-        folders = [folder for folder in bundles() if (folder.path / CLAIMS).is_file()]
-        plugins = [_plugin(spec) for spec in self._plugins]
-        return [importlib.import_module(f"{folder.package}.claims") for folder in folders] + [
-            self.import_file(plugin.path / CLAIMS, plugin.root)
-            for plugin in plugins
-            if plugin.path.is_dir() and (plugin.path / CLAIMS).is_file()
-        ]
+        shipped = [(one.path / CLAIMS, partial(importlib.import_module, f"{one.package}.claims")) for one in bundles()]
+        plugins = [(one.path / CLAIMS, one.root) for one in map(_plugin, self._plugins)]
+        own = [(file, partial(self.import_file, file, root)) for file, root in plugins]
+        return [(file, load) for file, load in (*shipped, *own) if file.is_file()]
 
     def beside(self, name: str) -> list[Path]:
         """The files of this name, such as `published.csv`, in shipped folders and in plug-in folders, in this order."""
@@ -287,11 +287,7 @@ class Extensions:
         return {kind: registry.names_of(entry) for kind, registry in self.registries.items()}
 
     def _forget(self, plugin: Plugin, known: Collection[str]) -> None:
-        names = {module_name(file, plugin.root) for file in plugin.files}
-        top = package_name(plugin.root) if plugin.root else ""
-        names |= {name for name in sys.modules if top and (name == top or name.startswith(f"{top}."))}
-        for name in names - {*known}:
-            sys.modules.pop(name, None)
+        forget([package_name(plugin.root)] if plugin.root else map(module_name, plugin.files), known)
         if plugin.origin not in self._plugins.values():
             self.suites.drop(plugin.origin)
             for registry in self.registries.values():

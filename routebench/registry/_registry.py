@@ -179,9 +179,19 @@ def _checked(name: str, load: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+SHOWN = ("title", "colour", "first_is")
+"""Facts that a method, or a network, may state of how it is shown."""
+
+
+def fault_of_shown(of: Any) -> str:
+    """Titles and the like are text."""
+    wrong = [key for key in SHOWN if not isinstance(getattr(of, key, ""), str)]
+    return f"expected text for {wrong[0]!r}, got {getattr(of, wrong[0])!r:.80}; write a text" if wrong else ""
+
+
 def fault_of_method(entry: Any) -> str:
     """A routing method is a whole class of its kind, each of its hyperparameters with a default."""
-    if fault := _fault_of_class(entry, ROUTING_METHOD, "routing.RoutingMethod"):
+    if fault := _fault_of_class(entry, ROUTING_METHOD, "routing.RoutingMethod") or fault_of_shown(entry):
         return fault
     for argument in inspect.signature(entry.__init__).parameters.values():
         if argument.kind is argument.KEYWORD_ONLY and argument.default is argument.empty:
@@ -202,7 +212,7 @@ def fault_of_model(entry: Any) -> str:
         return f"expected a function that builds a network, got {entry!r:.80}; register the function"
     if not hasattr(entry, "facts"):
         return "expected to know where the network is from, got nothing; put @models.facts(...) under @models.register"
-    return ""
+    return fault_of_shown(entry.facts)
 
 
 def fault_of_function(entry: Any) -> str:

@@ -46,7 +46,7 @@ def measured(protocol, cells, model="matrix-capsules-small", **known):
 
 
 def verdict(claim, runs, *others):
-    """Of one claim on the runs, beside other parts of a folder."""
+    """The verdict of one claim on the runs, beside other parts of a folder."""
     return EVERY[claim].test(runs, (runs, *others)).verdict
 
 

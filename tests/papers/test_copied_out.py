@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from routebench.catalogue import catalogue
+from routebench.engine import doctor
 from routebench.errors import UserError
 from routebench.registry import bundles, suite_origin
 
@@ -31,7 +32,7 @@ print(json.dumps({"keys": found, "shipped": shipped}))
 
 
 def keys(*plugins, **variables):
-    """What a process of its own plans of the suites of papers and studies."""
+    """The keys that a process of its own plans for the suites of papers and studies."""
     command = [sys.executable, "-c", KEYS, *map(str, plugins)]
     done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -72,6 +73,28 @@ def test_a_folder_that_does_not_ship_cannot_be_left_out(monkeypatch):
     monkeypatch.setenv("ROUTEBENCH_WITHOUT", "smyth")
     with pytest.raises(UserError, match="unknown folder in ROUTEBENCH_WITHOUT 'smyth'; did you mean 'smith'"):
         bundles()
+
+
+def test_a_name_that_is_left_out_is_told_with_the_reason():
+    known = os.environ | {"ROUTEBENCH_WITHOUT": "tsai"}
+    command = [sys.executable, "-m", "routebench", "suite", "iterations", "--preset", "smoke", "--dry-run"]
+    done = subprocess.run(command, env=known, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "unknown recipe 'tsai'" in done.stderr
+    assert "(ROUTEBENCH_WITHOUT leaves out tsai)" in done.stderr
+
+
+def test_the_doctor_says_what_is_left_out(monkeypatch):
+    monkeypatch.setenv("ROUTEBENCH_WITHOUT", "smith")
+    assert [str(line) for line in doctor._left_out()] == [
+        "ok       ROUTEBENCH_WITHOUT: smith left out, with all suites that need them"
+    ]
+    monkeypatch.setenv("ROUTEBENCH_WITHOUT", "smyth")
+    (line,) = doctor._left_out()
+    assert not line.is_ok
+    assert "did you mean 'smith'" in line.told
+    monkeypatch.delenv("ROUTEBENCH_WITHOUT")
+    assert doctor._left_out() == []
 
 
 def test_what_ships_in_a_folder_has_the_origin_of_routebench():

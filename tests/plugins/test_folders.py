@@ -145,13 +145,19 @@ def test_two_packages_of_one_name_are_refused(write, tmp_path):
 
 
 def test_a_title_steers_no_terminal_and_breaks_no_line(write, tmp_path):
-    facts = '    title = "A\\x1b[31m\\nB"\n    colour = ["red"]\n\n'
+    facts = '    title = "A\\x1b[31m\\nB"\n    colour = "red"\n\n'
     page = 'page = { title = "P\\tQ", place = "first" }\n'
     write({
         "lab/titled.py": method("titled").replace("    def route", f"{facts}    def route"),
         "lab/suites/paged.toml": page + suite("titled"),
     })  # fmt: skip
     load_plugin(str(tmp_path / "lab"))
-    assert shown_as("titled") == {"title": "A\\x1b[31m B"}
+    assert shown_as("titled") == {"title": "A\\x1b[31m B", "colour": "red"}
     assert page_of("paged") == {"title": "P Q"}
     assert extensions.says_how_it_is_shown(str(tmp_path / "lab"))
+
+
+def test_a_title_that_is_no_text_is_refused(write, tmp_path):
+    file = write({"titled.py": method("titled").replace("    def route", "    title = 3\n\n    def route")})
+    with pytest.raises(UserError, match="expected text for 'title', got 3; write a text"):
+        load_plugin(str(file))

@@ -1,14 +1,16 @@
 """A folder of a paper: what it says in words, and the numbers that it prints."""
 
 import csv
+import re
 from io import StringIO
 
 import pytest
 
 from routebench import published
-from routebench.analysis.judging import every_claim
-from routebench.errors import UserError
-from routebench.registry import load_plugin
+from routebench.analysis.judging import NOT_RUN, every_claim
+from routebench.errors import PluginError, UserError
+from routebench.registry import analyses, load_plugin
+from tests.analyses.test_qualitative_claims import AS_CLAIMED, accuracy_runs
 from tests.plugins.texts import method
 from tests.test_suite_terminal import PUBLISHED
 
@@ -123,3 +125,39 @@ def test_own_suites_say_that_they_repeat_it(paper, write):
     own = every_claim()[-1]
     assert [claim._belongs_elsewhere(suite) for suite in ("lab-table", "further", "lab-other")] == [True, False, False]
     assert not own._belongs_elsewhere("lab-table") and own._belongs_elsewhere("hinton-votes")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1 / 0", r"plug-in lab/claims\.py:1 failed to import: ZeroDivisionError"),
+        ("CLAIMS = 3", r"lab/claims\.py: expected CLAIMS = .*, got a int"),
+        (CLAIMS.replace("difference(", "absent("), r"the test of 'One iteration .* raised NameError: .*absent"),
+    ],
+    ids=["import", "value", "test"],
+)
+def test_broken_claims_leave_those_of_others_on_the_page(paper, text, told):
+    (paper / "claims.py").write_text(text)
+    load_plugin(str(paper))
+    runs = accuracy_runs(AS_CLAIMED, loss=0.05)
+    found = analyses["qualitative-claims"]((runs,))
+    assert set(found.table["verdict"]) > {NOT_RUN}
+    (note,) = (note for note in found.notes if note.startswith("Left out: "))
+    assert re.search(told, note)
+
+
+def test_an_error_deep_in_a_package_names_its_file(write, tmp_path):
+    write(
+        {"lab/__init__.py": "", "lab/models/bad.py": "x = 1\nabsent", "lab/routing/mine.py": "from ..models import bad"}
+    )
+    with pytest.raises(PluginError, match=r"plug-in lab/models/bad\.py:2 failed to import: NameError"):
+        load_plugin(str(tmp_path / "lab"))
+
+
+def test_the_page_of_a_suite_shows_what_the_plugin_says(paper, call, tmp_path):
+    (paper / "mine.py").write_text(
+        method("mine").replace("    def route", '    title = "Eine Methode"\n\n    def route')
+    )
+    done = call("suite", "accuracy", "--preset", "smoke", "--method", "mine", "--plugin", "lab", "--jobs", "1")
+    assert done.code == 0, done.error
+    assert "Eine Methode" in (tmp_path / "results/report.html").read_text()

@@ -6,7 +6,7 @@ from typing import Any
 
 from routebench.arguments import Count, Legal
 from routebench.engine.suites._toml import Place, Reader, expect, expect_known, in_todays_words, legal
-from routebench.errors import nearest
+from routebench.errors import left_out, nearest
 from routebench.recipe import LEGAL, NOW, STORED_AS
 from routebench.recipes import NAME, recipes
 
@@ -71,7 +71,7 @@ SENTENCES = expect("a table of sentences by data set", partial(_of_all, _is_text
 def _recipe_name(value: Any, place: Place) -> str:
     name: str = text("the name of a recipe")(value, place)
     if name not in recipes():
-        raise place.wrong(f"unknown recipe {name!r}{nearest(name, recipes())}")
+        raise place.wrong(f"unknown recipe {name!r}{nearest(name, recipes())}{left_out()}")
     return name
 
 
