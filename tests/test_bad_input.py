@@ -4,7 +4,7 @@ import click
 import pytest
 
 from routebench import cli
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import load_suite
 from tests.command import import_once
 from tests.stress import bad_input
 from tests.stress.bad_input import NO_CELL, SUITE, Ended, Try, ended, fault, sample, toml_file, with_value

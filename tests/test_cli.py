@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from routebench import cli
 from routebench.commands import suite
 from routebench.engine.running import Counts
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import load_suite
 from routebench.kernels import compiler, fused
 from routebench.registry import EVERY, suite_files
 from tests.command import Command

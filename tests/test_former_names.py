@@ -2,7 +2,7 @@
 
 import pytest
 
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import load_suite
 from routebench.errors import UserError
 from routebench.registry import extensions
 from tests.command import Command

@@ -7,7 +7,7 @@ import torch
 from click.testing import CliRunner
 
 from routebench.cli import cli
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import load_suite
 from routebench.errors import UserError
 from routebench.optimisers import make_optimiser
 from routebench.recipe import STORED_AS, Recipe

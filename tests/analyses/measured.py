@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from routebench.analysis._runs import Runs
+from routebench.analysis import Runs
 from routebench.analysis.folder import open_folder
-from routebench.engine.results._store import Store
+from routebench.engine.results import Store
 from routebench.engine.running._cell import make_record
 from routebench.engine.running._suite import write_plan
-from routebench.engine.suites import Cell
-from routebench.engine.suites._plan import Plan
+from routebench.engine.suites import Cell, Plan
 from routebench.protocols.base import Measurement
 
 

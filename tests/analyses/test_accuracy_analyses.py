@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from routebench.analysis._result import Analysis, place_of, reads
+from routebench.analysis import Analysis
+from routebench.analysis._result import place_of, reads
 from routebench.analysis.figures import to_svg
 from routebench.registry import analyses
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs

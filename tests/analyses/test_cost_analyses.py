@@ -9,9 +9,8 @@ import pytest
 from pandas import DataFrame
 
 from analyses import cost_by_batch, cost_memory
-from routebench.analysis import wording
-from routebench.analysis._result import Analysis, place_of, reads
-from routebench.analysis._runs import Runs
+from routebench.analysis import Analysis, Runs, wording
+from routebench.analysis._result import place_of, reads
 from routebench.analysis.cost import (
     MEGABYTE,
     costs_of,

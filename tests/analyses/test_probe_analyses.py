@@ -10,8 +10,7 @@ import pytest
 from routebench import published
 from routebench.analysis.figures import to_svg
 from routebench.analysis.probe import OWN_ANSWER, by_seed, gains, probed, turned_up_to
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.protocols import linear_probe as module
 from routebench.protocols.linear_probe import LinearProbe
 from routebench.protocols.probe import fit_probe

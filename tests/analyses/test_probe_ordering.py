@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from routebench import published, statistics
-from routebench.analysis._runs import Runs
+from routebench.analysis import Runs
 from routebench.analysis.figures import to_svg
 from routebench.analysis.palette import colours_of
 from routebench.registry import analyses

@@ -22,8 +22,7 @@ from routebench.analysis.attacked import (
 from routebench.analysis.figures import to_svg
 from routebench.analysis.folder import open_folder
 from routebench.data import load
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.masking import CHECKS
 from routebench.protocols.base import Fit
 from routebench.protocols.robustness import Robustness

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.protocols.sparsity import Sparsity
 from routebench.registry import analyses
 from routebench.routing.spec import parse

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from pandas import DataFrame
 
-from routebench.analysis._runs import Runs
+from routebench.analysis import Runs
 from routebench.analysis.palette import colours_of
 from routebench.engine.results import Record
 

@@ -7,9 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from routebench.analysis import MISSING, Main, Method, Verdict, best_first, gains_over, standing, table_of
-from routebench.analysis._result import INCOMPLETE, Analysis
-from routebench.analysis._table import METHOD, Mean
+from routebench.analysis import (
+    METHOD,
+    MISSING,
+    Analysis,
+    Main,
+    Mean,
+    Method,
+    Verdict,
+    best_first,
+    gains_over,
+    standing,
+    table_of,
+)
+from routebench.analysis._result import INCOMPLETE
 from routebench.analysis.comparison import comparison_of, gains_of
 from routebench.analysis.named import named_table
 from routebench.registry import analyses

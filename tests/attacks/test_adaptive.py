@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from routebench.attacks import WHITE, Ball, Plan, attack_within, difference, grey_levels, under_attack
 from routebench.attacks._adaptive import AutoPGD, checkpoints, cross_entropies, ratio_towards
-from routebench.attacks._ball import NEAREST, WHITE, Ball, Plan
+from routebench.attacks._ball import NEAREST
 from routebench.attacks._gradient import UniformNoise
-from routebench.attacks._losses import cross_entropy, difference, margins
+from routebench.attacks._losses import cross_entropy, margins
 from routebench.attacks._seeding import seeded
 from routebench.attacks._square import HALVED_AFTER, Square, side
-from routebench.attacks._stored import Misclassification, attack_within, grey_levels
-from routebench.attacks._victim import under_attack
+from routebench.attacks._stored import Misclassification
 from tests.attacks.networks import Misled, Sure, TwoHills, honest, images
 
 CPU = torch.device("cpu")

@@ -5,21 +5,30 @@ import math
 import pytest
 import torch
 
-from routebench.attacks._ball import Ball, Plan, targeted_success
-from routebench.attacks._gradient import (
+from routebench.attacks import (
+    FROM_DECISIONS,
     GRADIENT,
-    LinfAdditiveUniformNoiseAttack,
-    UniformNoise,
-    bim,
+    WITH_GRADIENTS,
+    Ball,
+    Plan,
+    Victim,
+    attack_loss,
+    attack_within,
+    difference,
+    distinct,
     fgsm,
+    grey_levels,
     momentum,
     pgd,
+    shortest,
+    targeted_success,
+    to_bytes,
+    under_attack,
 )
-from routebench.attacks._losses import attack_loss, cross_entropy, difference, distinct
-from routebench.attacks._minimal import FROM_DECISIONS, WITH_GRADIENTS, shortest
+from routebench.attacks._gradient import LinfAdditiveUniformNoiseAttack, UniformNoise, bim
+from routebench.attacks._losses import cross_entropy
 from routebench.attacks._seeding import seeded
-from routebench.attacks._stored import attack_within, grey_levels, to_bytes
-from routebench.attacks._victim import Victim, scaled, under_attack
+from routebench.attacks._victim import scaled
 from routebench.losses import LOSSES, Moment
 from routebench.models.network import Output
 from tests.attacks.networks import Noisy, Rounded, honest, images

@@ -7,12 +7,11 @@ import pytest
 import torch
 from scipy.optimize import linprog
 
-from routebench.attacks._ball import Ball, Plan
+from routebench.attacks import Ball, Plan, attack_within, grey_levels, under_attack
 from routebench.attacks._fab import FastAdaptiveBoundary, nearest_on
 from routebench.attacks._gradient import UniformNoise
 from routebench.attacks._losses import margins
-from routebench.attacks._stored import Misclassification, attack_within, grey_levels
-from routebench.attacks._victim import under_attack
+from routebench.attacks._stored import Misclassification
 from tests.attacks.networks import honest, images
 
 CPU = torch.device("cpu")

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from routebench.attacks._losses import cross_entropy, difference
-from routebench.attacks._probes import constant_coupling, gradient_profile, largest_difference
-from routebench.attacks._victim import scaled, under_attack
+from routebench.attacks import constant_coupling, difference, gradient_profile, largest_difference, under_attack
+from routebench.attacks._losses import cross_entropy
+from routebench.attacks._victim import scaled
 from routebench.models import build
 from tests.attacks.networks import Noisy, Rounded, Sure, honest, images
 

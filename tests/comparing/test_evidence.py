@@ -11,7 +11,7 @@ from scipy import stats
 from routebench.comparing import Tolerance, Wishes, compare_folders, verdict
 from routebench.comparing._evidence import _by_t
 from routebench.comparing._verdicts import ALL, METHOD, SETTING
-from routebench.engine.results._store import Store
+from routebench.engine.results import Store
 from routebench.statistics import smallest_detectable_difference
 from tests.comparing.planted import COST, headline, in_turn, write
 

@@ -14,7 +14,7 @@ import yaml
 from routebench.commands.alternate import command as alternate_command
 from routebench.commands.suite import command as suite_command
 from routebench.comparing._formats import LONGEST_COMMENT
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import load_suite
 from tests.comparing.planted import headline, lose, write
 
 ROOT = Path(__file__).parents[2]

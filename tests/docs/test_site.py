@@ -13,7 +13,7 @@ import pytest
 
 import routebench
 from routebench.cli import cli
-from routebench.report._glossary import GLOSSARY
+from routebench.report import GLOSSARY
 from tests.docs.pages import DOCS, ROOT, fill, pages, text_of
 
 

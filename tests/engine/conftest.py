@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from routebench.engine.results._store import Store
-from routebench.engine.running._config import Listener, RunConfig
-from routebench.engine.running._queue import Queue
+from routebench.engine.results import Store
+from routebench.engine.running import Listener, Queue, RunConfig
 from routebench.engine.running._run import run_cells
 from routebench.engine.running._suite import write_plan
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.engine.tuning import choose
 from routebench.registry import EVERY, extensions, load_plugin
 

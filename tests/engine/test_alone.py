@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from routebench.engine.isolation import Scratch, _alone, send
-from routebench.engine.isolation._alone import Ended, alone, step
+from routebench.engine.isolation import Ended, Scratch, _alone, alone, send, step
 from routebench.errors import UserError
 
 

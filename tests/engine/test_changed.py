@@ -9,8 +9,7 @@ from routebench.engine.origin import Code
 from routebench.engine.running import _cell, _fits
 from routebench.engine.running._changed import Changed
 from routebench.engine.running._status import status_of
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.registry import extensions, load_plugin
 from tests.data.pictures import save
 from tests.engine.conftest import PARTS

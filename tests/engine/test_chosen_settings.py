@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from routebench.engine.running._suite import write_plan
-from routebench.engine.suites import Choices, ChosenSettings, plan
-from routebench.engine.suites._tuning import FIRST_SEED
+from routebench.engine.suites import FIRST_SEED, Choices, ChosenSettings, plan
 from routebench.errors import UserError
 
 

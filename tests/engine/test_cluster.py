@@ -9,10 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from routebench.engine.results._store import Store
+from routebench.engine.results import Store
 from routebench.engine.running._choose import choose_on_cluster
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 
 pytest.importorskip("ray")

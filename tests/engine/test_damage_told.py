@@ -11,14 +11,12 @@ from routebench import cli, load_arrays, load_results
 from routebench.commands import alternate, compare, export, forget, publish, report, status
 from routebench.comparing import Wishes, as_json, as_text, compare_folders, verdict
 from routebench.engine.reproduce import arrays_beside
+from routebench.engine.results import Store
 from routebench.engine.results import _store as engine_store
-from routebench.engine.results._store import Store
+from routebench.engine.running import Listener, PlannedRun, Queue, RunConfig
 from routebench.engine.running import _suite as engine_suite
-from routebench.engine.running._config import Listener, RunConfig
-from routebench.engine.running._queue import Queue
 from routebench.engine.running._run import run_cells
 from routebench.engine.running._status import status_of
-from routebench.engine.running._suite import PlannedRun
 from routebench.errors import UserError
 from routebench.interface import SuiteRun
 from routebench.report import comparison_table

@@ -12,13 +12,10 @@ import torch
 from routebench.engine import doctor
 from routebench.engine.isolation import Isolated
 from routebench.engine.results import Identity
-from routebench.engine.running import _cell, _choose
+from routebench.engine.running import RunConfig, _cell, _choose, choose_device
 from routebench.engine.running._cell import make_record
-from routebench.engine.running._choose import choose_config, choose_device, choose_jobs
-from routebench.engine.running._config import RunConfig
-from routebench.engine.suites import Cell
-from routebench.engine.suites._plan import Plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.running._choose import choose_config, choose_jobs
+from routebench.engine.suites import Cell, Plan, load_suite
 from routebench.errors import UserError
 from routebench.protocols import Measurement
 from routebench.registry import load_plugin, protocols

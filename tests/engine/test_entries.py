@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from routebench.engine.suites._lineup import Choices, line_up
-from routebench.engine.suites._plan import plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
+from routebench.engine.suites._lineup import line_up
 from routebench.errors import UserError
 from routebench.registry import load_plugin
 from routebench.routing.spec import parse

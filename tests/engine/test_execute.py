@@ -12,14 +12,13 @@ import torch
 
 from routebench import kernels, load_results
 from routebench.capsules import Competition, Votes
-from routebench.engine.results._store import Store
+from routebench.engine.results import Store
+from routebench.engine.running import Listener, StoreContext
 from routebench.engine.running._cell import run_cell
 from routebench.engine.running._choose import choose_jobs
-from routebench.engine.running._config import Listener
-from routebench.engine.running._fits import StoreContext, fit_key
+from routebench.engine.running._fits import fit_key
 from routebench.engine.running._status import status_of
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import Diverged, UserError
 from routebench.protocols import Measurement, Metric, Protocol
 from routebench.registry import EVERY, load_plugin

@@ -11,10 +11,10 @@ import torch
 
 from routebench.data import load
 from routebench.engine.results import Store
+from routebench.engine.running import StoreContext
 from routebench.engine.running import _fits as fits
-from routebench.engine.running._fits import StoreContext, fit_key
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.running._fits import fit_key
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 from routebench.kernels import using
 from routebench.models.network import routing_methods

@@ -12,16 +12,13 @@ import pytest
 import torch
 
 from routebench.engine.isolation import Isolated
-from routebench.engine.running import _limits
+from routebench.engine.running import RunConfig, _limits
 from routebench.engine.running._cell import run_cell
-from routebench.engine.running._config import RunConfig
 from routebench.engine.running._limits import LONGEST_GAP, Monitor
 from routebench.engine.running._processes import _printing_to
 from routebench.engine.running._status import PlanStatus
 from routebench.engine.running._suite import is_isolated
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._planning import Asked, make_plans
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Asked, Choices, load_suite, make_plans, plan
 from routebench.kernels import compiler
 from routebench.protocols import Protocol
 from routebench.registry import EVERY, load_plugin

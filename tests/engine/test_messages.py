@@ -7,14 +7,13 @@ import time
 
 import pytest
 
-from routebench.conformance import Checkup
-from routebench.conformance._findings import Finding, Kind, Status
+from routebench.conformance import Checkup, Finding, Kind, Status
 from routebench.engine.isolation import Ended, Unreadable, alone, taken
 from routebench.engine.isolation import _process as process_module
 from routebench.engine.isolation._messages import Inbox, line_of, plain
 from routebench.engine.running._config import Stage
-from routebench.engine.suites import Choices
-from routebench.engine.suites._planning import Asked, Planned, plans_of
+from routebench.engine.suites import Asked, Choices
+from routebench.engine.suites._planning import Planned, plans_of
 
 
 class Runs:

@@ -8,8 +8,7 @@ import pytest
 from routebench.data import load
 from routebench.engine.results import SETTINGS, digest, distinct
 from routebench.engine.running._suite import write_plan
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 from routebench.registry import load_plugin
 from routebench.routing.spec import parse

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._planning import Asked, plans_of
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Asked, Choices, load_suite, plan
+from routebench.engine.suites._planning import plans_of
 from routebench.errors import UserError
 from routebench.registry import datasets, protocols, suite_files
 from routebench.routing.spec import parse

@@ -9,14 +9,8 @@ import subprocess
 import pytest
 import torch
 
-from routebench.engine.origin._provenance import (
-    code_state,
-    command_line,
-    environment,
-    git_state,
-    plugin_hashes,
-    provenance,
-)
+from routebench.engine.origin import command_line, plugin_hashes, provenance
+from routebench.engine.origin._provenance import code_state, environment, git_state
 
 
 @pytest.fixture

@@ -7,13 +7,11 @@ from itertools import count
 import pytest
 import torch
 
-from routebench.engine.running import _steps
+from routebench.engine.running import Queue, RunConfig, _steps
 from routebench.engine.running._cell import make_record
-from routebench.engine.running._config import RunConfig
-from routebench.engine.running._queue import TAIL, Queue, most_informative_first
+from routebench.engine.running._queue import TAIL, most_informative_first
 from routebench.engine.running._times import Times
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.protocols import FitRequest, Measurement
 from routebench.recipe import Recipe
 from tests.command import Command

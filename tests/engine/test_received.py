@@ -70,7 +70,7 @@ def test_a_results_folder_may_be_named_by_a_link(place):
 
 
 def test_nothing_of_a_fit_is_read_through_a_link(place):
-    from routebench.engine.running._fits import StoreContext
+    from routebench.engine.running import StoreContext
 
     store, key = Store(place.results), "0" * 16
     (place.results / "fits").mkdir()

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from routebench.engine.results import RECORD, Record, digest, distinct, files_of
-from routebench.engine.results._plan_table import is_plan
-from routebench.engine.results._record import Identity, StoredPlan
+from routebench.engine.results import RECORD, Identity, Record, digest, distinct, files_of, is_plan
+from routebench.engine.results._record import StoredPlan
 
 REPORTS = Path(__file__).parents[2] / "reports"
 FOLDERS = sorted(path.parent.name for path in REPORTS.glob("*/records.parquet"))

@@ -15,11 +15,10 @@ from routebench.commands.reproduce import _run, command
 from routebench.data import load
 from routebench.engine import reproduce
 from routebench.engine.agreement import compare
-from routebench.engine.origin._provenance import plugin_hash
+from routebench.engine.origin import plugin_hash
 from routebench.engine.results import files_of
 from routebench.engine.running._suite import write_plan
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 from routebench.registry import datasets
 

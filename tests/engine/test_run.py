@@ -3,12 +3,11 @@
 import pytest
 
 from routebench.engine.isolation import Isolated
+from routebench.engine.running import Listener, Queue, RunConfig
 from routebench.engine.running._cell import make_record
 from routebench.engine.running._claim import Done, HeldElsewhere, TryAgain
-from routebench.engine.running._config import Listener, RunConfig
 from routebench.engine.running._limits import Monitor
 from routebench.engine.running._processes import Processes
-from routebench.engine.running._queue import Queue
 from routebench.engine.running._run import run
 from routebench.protocols import Measurement
 

@@ -5,8 +5,7 @@ import torch
 
 from routebench.engine.running._sealing import IMAGES, seal, shuffled
 from routebench.engine.running._suite import write_plan
-from routebench.engine.suites import Choices
-from routebench.engine.suites._planning import Asked, make_plans
+from routebench.engine.suites import Asked, Choices, make_plans
 from routebench.protocols import FitRequest
 from routebench.recipe import Recipe
 from routebench.report import write_report

@@ -2,9 +2,7 @@
 
 import pytest
 
-from routebench.engine.suites._lineup import Choices
-from routebench.engine.suites._plan import plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 
 
 @pytest.mark.parametrize("suite", ["sparsity", "robustness"])

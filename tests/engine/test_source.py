@@ -92,7 +92,8 @@ def test_own_code_is_told_apart_from_what_ships(tmp_path):
 
 
 def test_a_fit_depends_on_all_code_that_makes_weights():
-    from routebench.engine.origin._source import PACKAGE, _file_of, _reachable, fit_code
+    from routebench.engine.origin import fit_code
+    from routebench.engine.origin._source import PACKAGE, _file_of, _reachable
     from routebench.registry import models, routing
 
     code = fit_code(models["capsnet"], routing["em"])

@@ -11,14 +11,13 @@ from safetensors.numpy import load_file
 
 from routebench import load_arrays, load_results
 from routebench.atomic import StoreFull, write_tensors, write_text
+from routebench.engine.results import Store
 from routebench.engine.results._plan_table import PLANNED
 from routebench.engine.results._record_table import COLUMNS
-from routebench.engine.results._store import Store
 from routebench.engine.running._cell import make_record
 from routebench.engine.running._status import status_of
 from routebench.engine.running._suite import write_plan
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 from routebench.protocols import Measurement
 

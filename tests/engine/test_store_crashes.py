@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 from routebench.atomic import OLD, clear_leftovers, write_text
-from routebench.engine.results._store import Store
+from routebench.engine.results import Store
 from routebench.engine.running import _suite
 from routebench.engine.running._suite import write_plan
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 
 ROOT = Path(__file__).parents[2]
 WRITES = """

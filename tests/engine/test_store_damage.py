@@ -14,11 +14,11 @@ from click.testing import CliRunner
 
 from routebench import load_arrays, load_results
 from routebench.commands import status
+from routebench.engine.results import Store
 from routebench.engine.results import _index as index
 from routebench.engine.results import _store as engine_store
 from routebench.engine.results._checksum import sealed
 from routebench.engine.results._folder import Reader
-from routebench.engine.results._store import Store
 from routebench.engine.running._status import status_of
 from routebench.errors import UserError
 from routebench.protocols import Measurement, Metric, Protocol

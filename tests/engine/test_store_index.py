@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from routebench import load_results
+from routebench.engine.results import Store
 from routebench.engine.results import _index as index
 from routebench.engine.results._checksum import sealed
-from routebench.engine.results._store import Store
 from tests.stress.many import make_folder
 
 RECORDS = 150

@@ -2,8 +2,7 @@
 
 import pytest
 
-from routebench.engine.suites import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 from routebench.registry import shipped, suite_files
 

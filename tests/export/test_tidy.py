@@ -9,7 +9,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from routebench.analysis.folder import open_folder
-from routebench.engine.results._store import Store, load_results
+from routebench.engine.results import Store, load_results
 from routebench.errors import UserError
 from routebench.export import Choice, export, provenance_of_parquet
 from tests.export.folders import NASTY

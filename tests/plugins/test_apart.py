@@ -2,8 +2,7 @@
 
 import pytest
 
-from routebench.engine.suites import Choices
-from routebench.engine.suites._planning import Asked, make_plans
+from routebench.engine.suites import Asked, Choices, make_plans
 from routebench.errors import UserError
 from routebench.routing.spec import parse
 from tests.command import import_once

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from routebench.catalogue import page_of, shown_as
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import load_suite
 from routebench.errors import PluginError, UserError
 from routebench.registry import (
     EVERY,

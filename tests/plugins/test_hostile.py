@@ -4,8 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from routebench.cli import cli
-from routebench.engine.suites._lineup import Choices
-from routebench.engine.suites._planning import Asked, make_plans
+from routebench.engine.suites import Asked, Choices, make_plans
 from routebench.errors import UserError
 from routebench.registry import routing
 from routebench.routing.spec import parse

@@ -15,11 +15,10 @@ import torch
 from torch import nn
 
 from routebench import kernels
-from routebench.engine.results._store import Store, load_results
+from routebench.engine.results import Store, load_results
 from routebench.engine.running._cell import make_record
 from routebench.engine.running._choose import choose_jobs
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 from routebench.kernels import fused
 from routebench.protocols import FitRequest, Measurement, cost_yardstick

@@ -9,8 +9,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save
 
 from routebench.data import corrupted, load
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 from routebench.masking import CHECKS
 from routebench.models import build

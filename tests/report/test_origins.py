@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from routebench.report._origins import origins_of
+from routebench.report import origins_of
 from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs, record_of
 
 

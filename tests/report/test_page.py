@@ -6,15 +6,16 @@ import hashlib
 import io
 import re
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from markupsafe import Markup
 from pandas import DataFrame
 
+import routebench
 from routebench import cli
-from routebench.analysis._result import Analysis, analysis_of
-from routebench.analysis._table import Column
+from routebench.analysis import Analysis, Column, analysis_of
 from routebench.commands import report, status
 from routebench.errors import UserError
 from routebench.registry import analyses, extensions
@@ -324,3 +325,11 @@ def test_a_place_that_cannot_be_written_is_said_plainly(written, tmp_path) -> No
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         write_report(written[0].path, tmp_path / "file" / "report.html")
+
+
+def test_templates_speak_of_baselines_and_configurations():
+    inner = re.compile(r"<[^>]*>|\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+    templates = sorted((Path(routebench.__file__).parent / "report" / "templates").glob("*.html"))
+    assert len(templates) > 3
+    for file in templates:
+        assert not re.search(r"\b(controls?|entries|entry|knobs?)\b", inner.sub(" ", file.read_text(encoding="utf-8")))

@@ -19,8 +19,7 @@ from reports.gpu import cells, check, devices, environment, forecast, parts, row
 from routebench.cli import cli
 from routebench.engine.results import existing
 from routebench.engine.running import _suite
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.kernels import drawing
 
 GPU = parts.Where("cuda", Path("nowhere"), tiny=False)

@@ -16,7 +16,7 @@ from pathlib import Path
 from routebench.commands.alternate import measure, rounds_in
 from routebench.comparing import Wishes, compare_folders, verdict
 from routebench.comparing._verdicts import IMPROVEMENT, REGRESSION
-from routebench.engine.results._store import Store
+from routebench.engine.results import Store
 from routebench.units import TIMED
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from routebench import load_results
-from routebench.engine.results._store import Store
+from routebench.engine.results import Store
 from tests.engine.conftest import TUNED
 
 ROOT = Path(__file__).parents[2]

@@ -7,8 +7,7 @@ import pytest
 
 from routebench.analysis.published_numbers import answers
 from routebench.analysis.viewpoints import ABOVE, BELOW, BETWEEN, match, matched_to_reference, summary
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.protocols.base import Measurement, Metric
 from routebench.published import load_published
 from routebench.registry import analyses

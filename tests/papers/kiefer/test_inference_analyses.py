@@ -7,8 +7,7 @@ import pytest
 
 from routebench import statistics
 from routebench.analysis.figures import to_svg
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.papers.kiefer.claims import CLAIMS
 from routebench.papers.kiefer.protocols.predictive_coding import PredictiveCoding
 from routebench.registry import analyses

@@ -13,8 +13,7 @@ from routebench import published, statistics
 from routebench.analysis.figures import to_svg
 from routebench.analysis.pictures import first_arrays, on_paper, tiled
 from routebench.data import load
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.models import build
 from routebench.papers.smith.protocols import free_form as free_form_module
 from routebench.papers.smith.protocols import generation as module

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.protocols import linear_probe as module
 from routebench.protocols.linear_probe import LinearProbe
 from routebench.registry import analyses

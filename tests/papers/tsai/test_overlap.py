@@ -10,8 +10,7 @@ from torch import nn
 from routebench.comparing import Wishes, compare_folders
 from routebench.comparing._verdicts import REGRESSION, UNJUDGED
 from routebench.data import Dataset, Images
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 from routebench.models.network import Output
 from routebench.papers.tsai.protocols import overlap
@@ -182,7 +181,7 @@ def test_a_cell_runs_through_the_engine(tmp_path, monkeypatch):
     """One epoch on 64 digits: record, arrays, and the fit that another cell would find."""
     import routebench
     from routebench.data import load
-    from routebench.engine.results._store import Store
+    from routebench.engine.results import Store
     from routebench.engine.running._cell import run_cell
     from routebench.papers.tsai.data import diverse_multimnist
 

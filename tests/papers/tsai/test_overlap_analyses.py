@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from routebench.analysis.comparison import compare
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.papers.tsai.protocols.overlap import Answers, best_threshold, highest
 from routebench.protocols.base import Measurement, Metric
 from routebench.registry import analyses

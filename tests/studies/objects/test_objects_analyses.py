@@ -7,8 +7,7 @@ import pytest
 
 from routebench.analysis.figures import to_svg
 from routebench.analysis.folder import open_folder
-from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.registry import analyses
 from routebench.routing.spec import parse
 from routebench.studies.objects.protocols.objects import ObjectDiscovery
