@@ -180,7 +180,10 @@ class _Loop:
 
     def save(self, file: Path, epochs: list[Epoch]) -> None:
         """Writes everything that the next epoch needs."""
-        notes = {"epochs": json.dumps([asdict(epoch) for epoch in epochs])}
+        notes = {
+            "epochs": json.dumps([asdict(epoch) for epoch in epochs]),
+            "optimizer": type(self.optimiser).__name__,
+        }
         Checkpoint(self.network.state_dict(), _moments(self.optimiser), self.best, notes).write(file)
 
     def resume(self, file: Path | None) -> list[Epoch]:
@@ -190,6 +193,7 @@ class _Loop:
         try:
             found = Checkpoint.read(file)
             epochs = _epochs_of(found, self.network)
+            _expect_optimizer(found, type(self.optimiser).__name__)
         except DamagedCheckpoint as error:
             aside = file.with_name(f"{file.name}.damaged")
             os.replace(file, aside)
@@ -343,6 +347,13 @@ def _epochs_of(found: Checkpoint, network: nn.Module) -> list[Epoch]:
         return [Epoch(**epoch) for epoch in json.loads(found.notes["epochs"])]
     except (KeyError, ValueError, TypeError) as error:
         raise DamagedCheckpoint(f"the checkpoint has no readable epochs: {error!r}") from error
+
+
+def _expect_optimizer(found: Checkpoint, name: str) -> None:
+    """Raises DamagedCheckpoint for the state of another optimizer; 0.1.0 wrote none, and had the RMSProp of torch."""
+    saved = found.notes.get("optimizer", "RMSprop" if name == "TensorFlowRMSProp" else name)
+    if saved != name:
+        raise DamagedCheckpoint(f"the checkpoint is of the optimizer {saved}, not {name}")
 
 
 def _scaled(pixels: Tensor, layout: torch.memory_format) -> Float[Tensor, "batch channel height width"]:

@@ -114,7 +114,22 @@ def broken_json(file):
     replace(Checkpoint.read(file), notes={"epochs": "[{"}).write(file)
 
 
-DAMAGES = [empty, text, half, foreign_tensors, another_network, without_epochs, epochs_of_another_version, broken_json]
+def another_optimizer(file):
+    found = Checkpoint.read(file)
+    replace(found, notes={**found.notes, "optimizer": "SGD"}).write(file)
+
+
+DAMAGES = [
+    another_optimizer,
+    empty,
+    text,
+    half,
+    foreign_tensors,
+    another_network,
+    without_epochs,
+    epochs_of_another_version,
+    broken_json,
+]
 
 
 class TestDamagedCheckpoint:
@@ -129,6 +144,17 @@ class TestDamagedCheckpoint:
         assert same_weights(whole[0], again[0])
         assert (tmp_path / "checkpoint.safetensors.damaged").read_bytes() == content
         Checkpoint.read(file)  # a sound one took its place
+
+    def test_state_of_the_former_rmsprop_is_set_aside(self, data, tmp_path):
+        recipe, file = replace(SHORT, epochs=1, optimiser="rmsprop"), tmp_path / "checkpoint.safetensors"
+        whole = trained(data, recipe, checkpoint=file)
+        found = Checkpoint.read(file)
+        former = {key.replace(".square", ".square_avg"): value for key, value in found.optimiser.items()}
+        replace(found, optimiser=former, notes={"epochs": found.notes["epochs"]}).write(file)
+        with pytest.warns(UserWarning, match="optimizer RMSprop, not TensorFlowRMSProp"):
+            again = trained(data, replace(recipe, epochs=2), checkpoint=file)
+        assert len(again[1]) == 2
+        assert len(whole[1]) == 1
 
     def test_is_named_when_it_is_read(self, tmp_path):
         (tmp_path / "some.safetensors").write_bytes(b"short")

@@ -9,6 +9,7 @@ AA). Figures are drawn in the colours for white; a page replaces each by a varia
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from routebench import registry
 from routebench.catalogue import named_colours, shown_as
 
 INK, MUTED, GRID, PAPER = "#1c2026", "#5b6470", "#dde1e6", "#fefefe"
@@ -32,10 +33,9 @@ ON_DARK: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 NEUTRAL = {INK, MUTED, GRID, PAPER}
 HUES = tuple(colour for colour in ON_DARK if colour not in NEUTRAL)
-HUE_NAMES = ("blue", "red", "green", "purple", "sand", "teal", "brown", "indigo", "crimson", "olive")
 NAMES: Mapping[str, str] = MappingProxyType({
     INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper",
-    **dict(zip(HUES, HUE_NAMES, strict=True)),
+    **dict(zip(HUES, registry.HUES, strict=True)),
 })  # fmt: skip
 """Names of the variables of a page, by colour."""
 

@@ -12,6 +12,7 @@ from routebench.conformance._options import options
 from routebench.conformance._requirements import (
     deterministic,
     finite,
+    first_iteration,
     forgetful,
     images_apart,
     noiseless,
@@ -66,6 +67,7 @@ def _findings(subject: CheckedMethod, seed: int, device: torch.device | None) ->
         noiseless(inputs),
         forgetful(inputs),
         *reach(inputs),
+        *first_iteration(inputs),
         *tested_otherwise(inputs),
         *options(inputs),
         back_ends(inputs),

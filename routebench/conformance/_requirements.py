@@ -11,7 +11,7 @@ from routebench.claims import Claim
 from routebench.conformance._calls import DTYPES, Case, CheckInputs, Trial, call, in_one_line
 from routebench.conformance._claims import TESTS
 from routebench.conformance._findings import Deviation, Finding, Kind, Status, judged
-from routebench.conformance._method import CheckedMethod
+from routebench.conformance._method import CheckedMethod, subject_of
 from routebench.conformance._problems import (
     BATCHES_OF_ONE,
     DENSE,
@@ -23,6 +23,8 @@ from routebench.conformance._problems import (
     Shape,
     draw,
 )
+from routebench.errors import nearest
+from routebench.registry import routing
 from routebench.routing import RoutingMethod
 
 GROUPS = {
@@ -71,6 +73,23 @@ def precision(inputs: CheckInputs) -> Finding:
                 if value.dtype != dtype:
                     return _imprecise(f"{output} are {_word(value.dtype)} for votes of {_word(dtype)}", case)
     return Finding("precision", Kind.REQUIRED, Status.OK, "parents have that of the votes: float64, float32")
+
+
+def first_iteration(inputs: CheckInputs) -> list[Finding]:
+    """Finds whether one iteration is the method that `first_is` names, to the last bit; nothing where it names none."""
+    subject, name, title = inputs.subject, inputs.subject.method.first_is, "first_is"
+    if not name or subject.params:  # other hyperparameters are another function, of which reports believe nothing
+        return []
+    advice = "correct `first_is` in the class, or leave it out: reports believe it"
+    if name not in routing:
+        seen = f"no method is called {name!r}{nearest(name, routing)}"
+        return [Finding(title, Kind.REQUIRED, Status.WRONG, seen, advice=advice)]
+    when, other = f"between one iteration and {name!r}", subject_of(name)
+    tried = [replace(case, changes={"iterations": 1}) for case in inputs.plain]
+    apart = [
+        case.deviation(case.base, replace(case, subject=other, changes={}).trial(), NO_BIT, when) for case in tried
+    ]
+    return [judged(title, apart, advice, repeats=inputs.repeats)]
 
 
 def finite(inputs: CheckInputs) -> list[Finding]:

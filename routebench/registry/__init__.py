@@ -16,7 +16,7 @@ from routebench.registry._plugins import (
     plugin_files,
     plugins_of_environment,
 )
-from routebench.registry._registry import SHOWN, Registry
+from routebench.registry._registry import HUES, SHOWN, Registry
 
 extensions = Extensions()
 EVERY = extensions.registries
@@ -39,6 +39,7 @@ suite_origin = extensions.suites.origin
 __all__ = [
     "CLAIMS",
     "EVERY",
+    "HUES",
     "OF_MODULE",
     "SHIPPED",
     "SHOWN",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, TypeVar
 
-from routebench.errors import UserError, one_line, unknown
+from routebench.errors import UserError, nearest, one_line, unknown
 from routebench.registry._loaded import keep_source
 from routebench.registry._origin import SHIPPED, origin_of, same_definition
 
@@ -181,12 +181,19 @@ def _checked(name: str, load: Callable[..., Any]) -> Callable[..., Any]:
 
 SHOWN = ("title", "colour", "first_is")
 """Facts that a method, or a network, may state of how it is shown."""
+HUES = ("blue", "red", "green", "purple", "sand", "teal", "brown", "indigo", "crimson", "olive")
+"""Names of the colours of figures, in the order of `routebench.analysis.palette`; `muted` is its grey."""
 
 
 def fault_of_shown(of: Any) -> str:
-    """Titles and the like are text."""
+    """Titles and the like are text, and a colour is one of those of figures."""
     wrong = [key for key in SHOWN if not isinstance(getattr(of, key, ""), str)]
-    return f"expected text for {wrong[0]!r}, got {getattr(of, wrong[0])!r:.80}; write a text" if wrong else ""
+    if wrong:
+        return f"expected text for {wrong[0]!r}, got {getattr(of, wrong[0])!r:.80}; write a text"
+    colour, known = getattr(of, "colour", ""), (*HUES, "muted")
+    if colour and colour not in known:
+        return f"unknown colour {colour!r:.40}{nearest(colour, known)}"
+    return ""
 
 
 def fault_of_method(entry: Any) -> str:

@@ -233,3 +233,20 @@ class Raises(Broken):
 
     def route(self, votes, activations):
         return next(itertools.islice([votes.shape], 1))
+
+
+@routing.register("broken-first-is")
+class FirstIsAnother(Broken):
+    """Says that one iteration is another method, which it is not: coupling begins uneven."""
+
+    first_is = "uniform"
+
+    def start(self, dense):
+        return dense[..., 0]
+
+
+@routing.register("broken-first-is-unknown")
+class FirstIsUnknown(Broken):
+    """Names a method that is not there."""
+
+    first_is = "unifrom"

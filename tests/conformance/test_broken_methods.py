@@ -12,7 +12,15 @@ from routebench.conformance._claims import measured
 from routebench.conformance._method import subject_of
 from routebench.conformance._options import options
 from routebench.conformance._problems import DENSE
-from routebench.conformance._requirements import deterministic, forgetful, images_apart, noiseless, precision, reach
+from routebench.conformance._requirements import (
+    deterministic,
+    first_iteration,
+    forgetful,
+    images_apart,
+    noiseless,
+    precision,
+    reach,
+)
 
 SAID = {
     "softmax-axis": {"mass conservation": "sums to one over the children, not over the parents"},
@@ -84,6 +92,27 @@ def test_other_mistakes_are_found_too(broken, name):
     assert not ask(first_problem(broken["nothing"])).wrong
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("first-is", "between one iteration and 'uniform'"),
+        ("first-is-unknown", "no method is called 'unifrom'; did you mean 'uniform'?"),
+    ],
+)
+def test_a_method_that_one_iteration_is_not_is_found(broken, name, said):
+    (found,) = first_iteration(first_problem(broken[name]))
+    assert found.wrong
+    assert said in found.seen
+    assert found.advice
+
+
+def test_a_method_that_one_iteration_is_conforms(broken):
+    (found,) = first_iteration(first_problem("dynamic"))
+    assert found.outcome is Status.OK
+    assert found.deviation == 0
+    assert first_iteration(first_problem("dynamic[detach=true]")) == first_iteration(first_problem("uniform")) == []
+
+
 def test_what_a_method_raises_is_one_fault_and_nothing_more_is_asked(broken):
     verdict = check(broken["call"])
     (fault,) = verdict.faults
@@ -101,4 +130,4 @@ def test_what_cannot_be_compared_is_not_called_wrong(broken):
 
 
 def test_every_broken_method_is_tested(broken):
-    assert set(broken) == {*SAID, *MORE, "nothing", "call"}
+    assert set(broken) == {*SAID, *MORE, "nothing", "call", "first-is", "first-is-unknown"}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 
 import pytest
@@ -157,7 +158,15 @@ def test_a_title_steers_no_terminal_and_breaks_no_line(write, tmp_path):
     assert extensions.says_how_it_is_shown(str(tmp_path / "lab"))
 
 
-def test_a_title_that_is_no_text_is_refused(write, tmp_path):
-    file = write({"titled.py": method("titled").replace("    def route", "    title = 3\n\n    def route")})
-    with pytest.raises(UserError, match="expected text for 'title', got 3; write a text"):
+@pytest.mark.parametrize(
+    ("fact", "said"),
+    [
+        ("title = 3", "expected text for 'title', got 3; write a text"),
+        ('colour = "rde"', "unknown colour 'rde'; did you mean 'red'"),
+        ('colour = "#ff0000"', "unknown colour '#ff0000'; known: blue, brown,"),
+    ],
+)
+def test_a_title_that_is_no_text_and_a_colour_that_there_is_not_are_refused(write, tmp_path, fact, said):
+    file = write({"titled.py": method("titled").replace("    def route", f"    {fact}\n\n    def route")})
+    with pytest.raises(UserError, match=re.escape(said)):
         load_plugin(str(file))
