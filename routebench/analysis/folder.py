@@ -12,9 +12,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas import DataFrame
 
+from routebench.analysis import wording
 from routebench.analysis._method import CONTROL
 from routebench.analysis._runs import Runs
 from routebench.analysis.palette import colours_of
+from routebench.catalogue import catalogue
 from routebench.engine.results import Record, Store, existing
 from routebench.errors import UserError
 
@@ -78,7 +80,9 @@ def open_folder(path: Path) -> Folder:
     results = store.results()
     colours, correct = colours_of(planned["label"]), _correct_in(store)
     parts, plans = [], {}
-    content = {plan["plan"]: plan for plan in store.plan_heads()}
+    shipped = {suite["name"] for suite in catalogue(kinds=("suites",))["suites"]}
+    heads = (_in_words_of_today(plan) if plan["suite"] in shipped else plan for plan in store.plan_heads())
+    content = {plan["plan"]: plan for plan in heads}
     for plan, cells, model in _split(planned, content):
         facts = content[plan]
         own = results[results["cell"].isin(cells["cell"])]
@@ -97,6 +101,11 @@ def open_folder(path: Path) -> Folder:
     if not parts:  # plans of no method and no model, which no suite makes
         raise NothingPlanned(path, store.warnings)
     return Folder(store, tuple(parts), plans)
+
+
+def _in_words_of_today(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan of a suite of routebench, its sentences in words of today."""
+    return {**plan, **{key: wording.of_today(str(plan.get(key, ""))) for key in ("question", "caveat")}}
 
 
 def _settings_in(store: Store, kind: str) -> Callable[[str], Mapping[str, Any]]:

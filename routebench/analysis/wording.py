@@ -13,6 +13,29 @@ from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 NOTHING, UNBROKEN = "–", "\N{NO-BREAK SPACE}"
 
+FORMER = {
+    "equal and random shares": "uniform and random coupling",
+    "equal shares": "uniform routing",
+    "random shares": "random coupling",
+    "optimiser": "optimizer",
+    "entries": "configurations",
+    "entry": "configuration",
+    "controls": "baselines",
+    "control": "baseline",
+}
+"""Words of sentences in older plans of routebench's own suites, and those of today."""
+_FORMER = re.compile(rf"\b({'|'.join(FORMER)})\b", re.IGNORECASE)
+
+
+def of_today(text: str) -> str:
+    """The text with words of today in place of `FORMER` ones; a capital stays one."""
+
+    def today(found: re.Match[str]) -> str:
+        word = FORMER[found[0].lower()]
+        return word.capitalize() if found[0][0].isupper() else word
+
+    return _FORMER.sub(today, text)
+
 
 def fixed(value: float, digits: int) -> str:
     """`97.1`, `−0.4` with so many decimals and a real minus sign, or a dash."""

@@ -18,6 +18,7 @@ SELECTION = {
     "held-out": "the epoch that was best on the held-out part of the training data",
 }
 NAMES = {
+    "optimiser": "optimizer",
     "tf32": "TF32",
     "gpu": "GPU",
     "cuda": "CUDA",
@@ -197,9 +198,12 @@ def _facts(dictionaries: Iterable[Mapping[str, Any]]) -> tuple[Fact, ...]:
         for key, value in dictionary.items():
             if key not in HIDDEN and value not in (None, "", [], ()):
                 values.setdefault(str(key), {})[_text(value)] = None
-    return tuple(
-        Fact(NAMES.get(key, key.replace("_", " ")), "; ".join(seen), len(seen) > 1) for key, seen in values.items()
-    )
+    return tuple(Fact(_title(key), "; ".join(seen), len(seen) > 1) for key, seen in values.items())
+
+
+def _title(key: str) -> str:
+    """The name of a fact or setting, in words."""
+    return NAMES.get(key, key.replace("_", " "))
 
 
 def _text(value: Any) -> str:
@@ -303,7 +307,7 @@ def _differing(records: list[Record]) -> Differing:
     rows = tuple((", ".join(_titles(methods, used)), values) for values, methods in groups.items())
     routed = any(record.identity.routed for record in records)
     subject = "Methods differ in more than routing" if routed else "Models differ in more than their kind"
-    return Differing(tuple(name.replace("_", " ") for name in names), rows if names else (), subject)
+    return Differing(tuple(map(_title, names)), rows if names else (), subject)
 
 
 def _tuned(record: Record) -> dict[str, str]:

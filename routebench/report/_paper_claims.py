@@ -62,7 +62,7 @@ class ClaimCard:
         tests = wording.plural(len(self.rows) - short, "test")
         alone = len(self.papers) == 1
         of = "one paper" if alone else f"{len(self.papers)} papers"
-        size = f"at {'its' if alone else 'their'} own size" if self.at_own_size else "in miniature"
+        size = f"at {'its' if alone else 'their'} own size" if self.at_own_size else "in small-scale replications"
         held = f"{hold or 'none'} {'holds' if hold < 2 else 'hold'}"
         failed = f"{fail or 'none'} {'fails' if fail < 2 else 'fail'}"
         return f"{tests} of claims from {of}, {size}: {failed}, {held}, {still} undecided."

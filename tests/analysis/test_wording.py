@@ -15,6 +15,11 @@ from routebench.analysis import wording
         (wording.name_of("none", 0), "none"),
         (wording.marked({"name": "uniform", "role": "control"}), "uniform (baseline)"),
         (wording.marked({"name": "em T=3", "label": "em", "role": "method"}, "label"), "em"),
+        (
+            wording.of_today("Entries and controls with equal and random shares."),
+            "Configurations and baselines with uniform and random coupling.",
+        ),
+        (wording.of_today("An optimiser; uncontrolled."), "An optimizer; uncontrolled."),
         (wording.signed(0.424), "+0.42"),
         (wording.rounded(0.19, math.nan, sign=True), "+0.2"),
         (wording.rounded(0.0071, math.nan, sign=True), "+0.007"),

@@ -333,3 +333,15 @@ def test_templates_speak_of_baselines_and_configurations():
     assert len(templates) > 3
     for file in templates:
         assert not re.search(r"\b(controls?|entries|entry|knobs?)\b", inner.sub(" ", file.read_text(encoding="utf-8")))
+
+
+FORMER = re.compile(r"\b(entry|entries|controls?|knobs?|random shares|optimisers?|in miniature)\b", re.IGNORECASE)
+
+
+PUBLISHED = sorted((Path(routebench.__file__).parents[1] / "reports").glob("*/report.html"))
+
+
+@pytest.mark.parametrize("page", PUBLISHED, ids=lambda page: page.parent.name)
+def test_published_pages_speak_the_words_of_today(page):
+    whole = re.sub(r"<(script|style|svg).*?</\1>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert {found[0] for found in FORMER.finditer(re.sub(r"<[^>]*>", " ", whole))} == set()

@@ -256,7 +256,7 @@ def test_claims_against_the_paper_come_first_and_what_was_not_run_is_apart() -> 
     assert [one.mark.kind for one in card.rows] == ["worse", "better", "ns", "ns"]
     assert card.rows[-1].word == "not tested: 2 epochs"
     assert card.said[0].startswith("1 test more rests on networks that still learned fast")
-    assert card.title == "3 tests of claims from one paper, in miniature: 1 fails, 1 holds, 1 undecided."
+    assert card.title == "3 tests of claims from one paper, in small-scale replications: 1 fails, 1 holds, 1 undecided."
     assert replace(card, at_own_size=True).title.startswith("3 tests of claims from one paper, at its own size: ")
     assert card.others == (("d", "A et al. 2020, figure 1", "routebench suite s"),)
     assert claims_of(rows[3:]) is None
