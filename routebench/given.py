@@ -10,7 +10,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, ParamSpec, TypeVar, get_args, get_origin
 
-from routebench.errors import UserError
+from routebench.errors import UserError, nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,13 +25,18 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Wraps a function, so that each call checks the arguments whose annotations name only types of `ACCEPTED`.
 
     Raises:
-        UserError: one has another type, or is a path that no file can have.
+        UserError: one has another type, or is an empty path, or one that no file can have.
+        TypeError: an argument has another name.
     """
     signature = inspect.signature(function)
     kinds = {name: _kinds(one.annotation) for name, one in signature.parameters.items()}
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if strange := [name for name in kwargs if name not in kinds and not takes_any]:
+            hint = nearest(strange[0], kinds)
+            raise TypeError(f"{function.__name__}() got an unexpected argument {strange[0]!r}{hint}")
         for name, value in signature.bind(*args, **kwargs).arguments.items():
             if ACCEPTED.keys() >= {*kinds[name]}:
                 _expect(name, value, kinds[name])
@@ -58,6 +63,8 @@ def _expect(name: str, value: Any, kinds: Sequence[Any]) -> None:
         words = " or ".join(dict.fromkeys(ACCEPTED[kind][1] for kind in kinds))
         raise UserError(f"{name}: expected {words}, got {value!r:.80}")
     if Path in single and isinstance(value, str | os.PathLike):
+        if not os.fspath(value):  # such as a variable that is not set: not the current folder
+            raise UserError(f"{name}: expected a path, got an empty one")
         try:
             os.lstat(value)
         except ValueError as error:  # a null byte

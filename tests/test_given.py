@@ -102,3 +102,22 @@ def test_all_that_fits_is_passed_on():
     assert function(Path("a"), limit=3, place=Path("b"), other=[1]) == (Path("a"), 3, Path("b"), [1])
     assert function(limit="30m").__class__ is tuple
     assert inspect.signature(routebench.run_suite).parameters["preset"].default == "quick"
+
+
+PATHS = [(function, name) for function, name, _ in GIVEN if "Path" in str(inspect.signature(function).parameters[name])]
+
+
+@pytest.mark.parametrize(("function", "name"), PATHS, ids=id_of)
+def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch, function, name):
+    monkeypatch.chdir(tmp_path)
+    needed = {one: BASE[one] for one in inspect.signature(function).parameters if one in BASE}
+    with pytest.raises(UserError, match=f"{name}: expected a path, got an empty one"):
+        function(**{**needed, name: ""})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=id_of)
+def test_the_nearest_name_of_a_mistyped_argument_is_told(function):
+    name = [*inspect.signature(function).parameters][-1]
+    with pytest.raises(TypeError, match=f"unexpected argument '{name}x'; did you mean .*'{name}'"):
+        function("absent", **{f"{name}x": 1})
