@@ -157,6 +157,10 @@ def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Estima
     """The mean of `ours - theirs` over shared seeds, with its paired t interval and p.
 
     Of `SeedValues` the interval is that of two stages where there are two, and reaches no further than is possible.
+
+    Args:
+        ours: seed to value.
+        theirs: seed to value, in the same unit.
     """
     known = SeedValues.of(ours)
     low, high = range_of_difference(known.within, theirs.within if isinstance(theirs, SeedValues) else known.within)
@@ -218,6 +222,12 @@ def unflattered(found: Estimate, ours: Method, theirs: Method, *, higher_is_bett
     """`ours - theirs`, without limits and test unless it is against the side that lost seeds which the other finished.
 
     The seeds that it lost may be its bad ones. What the others say for it, or for a tie, is no finding.
+
+    Args:
+        found: the difference.
+        ours: the method whose values come first.
+        theirs: the method whose values are subtracted.
+        higher_is_better: whether a difference above zero speaks for ours.
     """
     for_ours, for_theirs = (found.mean >= 0, found.mean <= 0)[:: 1 if higher_is_better else -1]
     flattered = (for_ours and ours.lost & theirs.finished) or (for_theirs and theirs.lost & ours.finished)
@@ -255,6 +265,14 @@ def base_of(method: Method, label: str, known: Iterable[Method]) -> Method | Non
     """The method of a label that another is compared with: in its own network if it is there, else in the first.
 
     A variant is compared with the same variant of the base where the suite has one: both changed the network alike.
+
+    Args:
+        method: the method that is compared.
+        label: label of the base, such as `uniform`.
+        known: all methods that the base may be among, in order.
+
+    Returns:
+        the base, which may be the method itself; None where no method has that label.
     """
     known = list(known)
     alike = [one for one in known if method.variant and one.name == label and one.variant == method.variant]

@@ -270,7 +270,12 @@ def _are_equal(ours: Mapping[object, float], theirs: Mapping[object, float]) -> 
 
 
 def means_over_seeds(values: DataFrame, by: Iterable[str] = ()) -> DataFrame:
-    """The same as `Runs.means`, from rows of `Runs.values` of one metric."""
+    """The same as `Runs.means`, from rows of `Runs.values` of one metric.
+
+    Args:
+        values: rows of one metric, with a column for each of `by`.
+        by: columns that tell rows apart.
+    """
     keys = [*by]
     if values.empty:
         return DataFrame(columns=["method", *keys, "mean"])
@@ -295,7 +300,15 @@ def across_data(parts: Iterable[Runs]) -> list[tuple[Runs, ...]]:
 
 
 def highest_tiers(parts: Iterable[Runs], group: Callable[[Runs], Hashable]) -> dict[Hashable, int]:
-    """The highest tier of the presets in each group of parts."""
+    """The highest tier of the presets in each group of parts.
+
+    Args:
+        parts: runs of any suites.
+        group: what a part belongs to.
+
+    Returns:
+        group to tier; a higher one belongs to a preset that says more.
+    """
     best: dict[Hashable, int] = {}
     for runs in parts:
         best[group(runs)] = max(best.get(group(runs), runs.strength.tier), runs.strength.tier)

@@ -104,6 +104,11 @@ def best_first(table: DataFrame, key: str, *, ascending: bool = False) -> DataFr
     """The table sorted by a column of estimates; those over fewer of a method's seeds come later, missing ones last.
 
     Every order of methods is this one: a mean over the seeds that are left may be high because bad ones are missing.
+
+    Args:
+        table: rows with estimates or numbers in the column, and mostly a column `method`.
+        key: the column to sort by.
+        ascending: put the smallest first.
     """
     sign = 1 if ascending else -1
     rows = table.to_dict("records")
@@ -112,7 +117,16 @@ def best_first(table: DataFrame, key: str, *, ascending: bool = False) -> DataFr
 
 
 def standing(row: Row, key: str, sign: int = -1) -> tuple[bool, float, float]:
-    """Sort key of a row with a `method`, by the estimate or number in `key`; `sign` is 1 where less is better."""
+    """Sort key of a row with a `method`, by the estimate or number in `key`; `sign` is 1 where less is better.
+
+    Args:
+        row: a row of a table. Without a `method` it counts as having all its seeds.
+        key: the column of the estimate or number.
+        sign: 1 where less is better, -1 where more is.
+
+    Returns:
+        whether the value is missing, the share of planned seeds that it lacks, and the value with that sign.
+    """
     cell, method = row[key], row.get("method")
     value = sign * float(f"{float(cell):.12g}")  # means that are equal but for rounding are equal
     if not isinstance(method, Method) or not method.planned:
@@ -135,7 +149,11 @@ def by_method(table: DataFrame) -> list[tuple[Method, DataFrame]]:
 
 
 def numbers(cells: "Series[Any]") -> "Series[float]":
-    """The means of a column of estimates; NaN if missing."""
+    """The means of a column of estimates; NaN if missing.
+
+    Args:
+        cells: the column.
+    """
     return cells.astype(float)
 
 

@@ -149,14 +149,22 @@ _KNOWN: WeakKeyDictionary[Runs, Comparison] = WeakKeyDictionary()
 
 
 def comparison_of(runs: Runs) -> Comparison:
-    """Compares all planned methods. A method without a result keeps its row; equal functions share one."""
+    """Compares all planned methods. A method without a result keeps its row; equal functions share one.
+
+    Args:
+        runs: the runs of a suite.
+    """
     if runs not in _KNOWN:
         _KNOWN[runs] = _compared(runs)
     return replace(_KNOWN[runs], table=_KNOWN[runs].table.copy())
 
 
 def compare(runs: Runs) -> Comparison:
-    """The comparison, with its table as plain numbers and texts for saving."""
+    """The comparison, with its table as plain numbers and texts for saving.
+
+    Args:
+        runs: the runs of a suite.
+    """
     found = comparison_of(runs)
     return replace(found, table=flat(found.table, SAVED))
 
@@ -194,13 +202,22 @@ def _compared(runs: Runs) -> Comparison:
 
 
 def gains_of(runs: Runs) -> dict[Method, Estimate]:
-    """Differences in accuracy to uniform routing, in points, corrected over all of them."""
+    """Differences in accuracy to uniform routing, in points, corrected over all of them.
+
+    Args:
+        runs: the runs of a suite.
+    """
     table = comparison_of(runs).table
     return {method: gain for method, gain in zip(table["method"], table["gain"], strict=True) if gain.known}
 
 
 def notes_on(runs: Runs, found: Comparison) -> list[str]:
-    """Notes for the reader of a comparison's table: on its intervals, and on what could not be tested."""
+    """Notes for the reader of a comparison's table: on its intervals, and on what could not be tested.
+
+    Args:
+        runs: the runs of a suite.
+        found: their comparison, as `comparison_of` gives it.
+    """
     means, gains = ({cell.kind for cell in found.table[key]} for key in ("mean", "gain"))
     notes = [
         f"{sign} after a mean: {wording.interval_in_words(kind)}." for kind, sign in SIGNS.items() if kind in means
@@ -230,7 +247,11 @@ RANKS = (
 
 
 def rank(row: Row) -> str:
-    """`1 to 7`, `3`, or a dash."""
+    """`1 to 7`, `3`, or a dash.
+
+    Args:
+        row: a row of a comparison's table, with `rank_low` and `rank_high`.
+    """
     low, high = row["rank_low"], row["rank_high"]
     if bool(pd.isna(low)):
         return wording.NOTHING
@@ -241,7 +262,11 @@ RANK = Column("Rank", "rank_low", rank, RANKS)
 
 
 def finished(explained: str = "") -> Column:
-    """Finished and planned runs of a method."""
+    """Finished and planned runs of a method.
+
+    Args:
+        explained: the sentence that explains the column; empty for none.
+    """
     return Column("Seeds", "n_ok", lambda row: f"{row['n_ok']} / {row['n_planned']}", explained)
 
 

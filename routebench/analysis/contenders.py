@@ -50,7 +50,11 @@ class Contender:
 
 
 def contenders_of(runs: Runs) -> list[Contender]:
-    """Every planned method, in alphabetical order, with its results by seed."""
+    """Every planned method, in alphabetical order, with its results by seed.
+
+    Args:
+        runs: the runs of a suite.
+    """
     measured = runs.values("accuracy", split="test", as_trained=True).drop_duplicates("cell")
     accuracy = dict(zip(measured["cell"], measured["value"], strict=True))
     known: dict[Method, Contender] = {}
@@ -68,6 +72,13 @@ def distinct(runs: Runs, contenders: Iterable[Contender]) -> list[Contender]:
 
     Two are the same function if every seed of both gave bitwise equal losses and accuracies, as one iteration of
     dynamic routing and uniform routing do. A baseline represents a method, else the first by name does.
+
+    Args:
+        runs: the runs of a suite, whose losses are compared.
+        contenders: its contenders.
+
+    Returns:
+        one for each function, sorted by method.
     """
     losses: dict[str, list[float]] = {}
     for metric in ("train_loss", "loss"):
@@ -89,13 +100,23 @@ def distinct(runs: Runs, contenders: Iterable[Contender]) -> list[Contender]:
 
 
 def images_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
-    """Number of test images, from the kept outcomes; None without any."""
+    """Number of test images, from the kept outcomes; None without any.
+
+    Args:
+        runs: the runs of a suite.
+        contenders: those whose outcomes are looked for.
+    """
     kept = (runs.correct(cell) for one in contenders for cell in one.cells.values())
     return next((int(correct.size) for correct in kept if correct is not None), None)
 
 
 def objects_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
-    """Number of different objects on test images; None where unknown, or without outcomes."""
+    """Number of different objects on test images; None where unknown, or without outcomes.
+
+    Args:
+        runs: the runs of a suite.
+        contenders: those whose outcomes are looked for.
+    """
     images = images_of(runs, contenders)
     views = images and views_of(runs.data, images)
     return images // views if images and views else None
@@ -108,6 +129,11 @@ def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estima
     by the same amount, other than none, their spread is unknown: the test is over test images, if answers were kept.
     There is no test in favour of a method that lost seeds (`unflattered`), nor of one whose falling seeds could undo it
     (`believed`).
+
+    Args:
+        runs: the runs of a suite.
+        ours: the contender whose accuracies come first.
+        theirs: the contender whose accuracies are subtracted.
     """
     seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
     found = difference(ours.accuracies, theirs.accuracies)
@@ -125,6 +151,12 @@ def p_beyond_between(runs: Runs, ours: Contender, theirs: Contender, margin: flo
     """The p-value of a difference of `margin` points or more, either way, by the same test as `difference_between`.
 
     NaN where there is no test, or where seeds that fall out could make the difference that large.
+
+    Args:
+        runs: the runs of a suite.
+        ours: the contender whose accuracies come first.
+        theirs: the contender whose accuracies are subtracted.
+        margin: the smallest difference that matters, in points, above zero.
     """
     one, other = ours.accuracies, theirs.accuracies
     found = difference(one, other)
@@ -168,6 +200,11 @@ def with_other_images(runs: Runs, ours: Contender, theirs: Contender) -> Estimat
     """`ours - theirs` in points, as if seeds and test images were both drawn anew; unknown if no answers were kept.
 
     Seeds that give no test on these test images give none on others.
+
+    Args:
+        runs: the runs of a suite.
+        ours: the contender whose accuracies come first.
+        theirs: the contender whose accuracies are subtracted.
     """
     answers, plain = answers_of(runs, ours, theirs), difference_between(runs, ours, theirs)
     if answers is None:
@@ -176,7 +213,14 @@ def with_other_images(runs: Runs, ours: Contender, theirs: Contender) -> Estimat
 
 
 def p_beyond_other_images(runs: Runs, ours: Contender, theirs: Contender, margin: float) -> float:
-    """The same as `p_beyond_between`, over seeds and test images; NaN where there is no test on these test images."""
+    """The same as `p_beyond_between`, over seeds and test images; NaN where there is no test on these test images.
+
+    Args:
+        runs: the runs of a suite.
+        ours: the contender whose accuracies come first.
+        theirs: the contender whose accuracies are subtracted.
+        margin: the smallest difference that matters, in points, above zero.
+    """
     answers = answers_of(runs, ours, theirs)
     if answers is None or math.isnan(p_beyond_between(runs, ours, theirs, margin)):
         return math.nan
@@ -243,6 +287,11 @@ def answers_of(runs: Runs, ours: Contender, theirs: Contender) -> PairedAnswers 
 
     None unless outcomes were kept for each of these seeds, on as many images, of which it is known which show the same
     object.
+
+    Args:
+        runs: the runs of a suite, which keep the outcomes.
+        ours: the contender whose answers come first.
+        theirs: the contender that it is paired with.
     """
     seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
     kept = [(runs.correct(ours.cells[seed]), runs.correct(theirs.cells[seed])) for seed in seeds]
@@ -255,7 +304,11 @@ def answers_of(runs: Runs, ours: Contender, theirs: Contender) -> PairedAnswers 
 
 
 def assumed(differences: Iterable[Estimate]) -> list[str]:
-    """A note on what t takes for granted; none where no difference is over seeds."""
+    """A note on what t takes for granted; none where no difference is over seeds.
+
+    Args:
+        differences: the differences that are shown.
+    """
     kinds = (statistics.OVER_SEEDS, statistics.OVER_SEEDS_TWO_STAGES)
     counts = [one.n for one in differences if one.kind in kinds]
     if not counts:
@@ -271,7 +324,12 @@ def assumed(differences: Iterable[Estimate]) -> list[str]:
 
 
 def untested(runs: Runs, differences: Iterable[Estimate]) -> list[str]:
-    """Notes on pairs that t cannot judge: whose seeds all differ alike, are missing, or fall out of the others."""
+    """Notes on pairs that t cannot judge: whose seeds all differ alike, are missing, or fall out of the others.
+
+    Args:
+        runs: the runs of a suite, whose falling seeds are named.
+        differences: the differences that are shown.
+    """
     found = [*differences]
     notes = []
     if count := sum(map(is_tied, found)):

@@ -87,7 +87,11 @@ _KNOWN: WeakKeyDictionary[Runs, Differences] = WeakKeyDictionary()
 
 
 def settled(runs: Runs) -> Differences:
-    """The differences between the methods of a suite, each with one interval, one p and one verdict."""
+    """The differences between the methods of a suite, each with one interval, one p and one verdict.
+
+    Args:
+        runs: the runs of a suite.
+    """
     if runs not in _KNOWN:
         _KNOWN[runs] = _settled(runs)
     return _KNOWN[runs]

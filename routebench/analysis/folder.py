@@ -69,6 +69,9 @@ class Folder:
 def open_folder(path: Path) -> Folder:
     """Reads a results folder.
 
+    Args:
+        path: the folder that results lie in.
+
     Raises:
         UserError: it does not exist.
         NothingPlanned: no suite was ever planned in it.

@@ -80,6 +80,12 @@ class Ball:
     def add(self, attack: str, loss: str, outcome: Outcome, places: Tensor | None = None) -> Tensor:
         """Takes in what an attack did to the images at some places, or to all.
 
+        Args:
+            attack: name of the attack.
+            loss: name of its loss, or `NO_LOSS`.
+            outcome: what came back, one entry per place.
+            places: places of the attacked images, in the order of the outcome; None for all.
+
         Returns:
             whether it broke each of all images.
         """
@@ -97,7 +103,15 @@ class Ball:
         return known
 
     def broken_by(self, attacks: Iterable[str] | None = None, loss: str | None = None) -> Tensor:
-        """Tells whether any of these attacks, or any at all, broke each image."""
+        """Tells whether any of these attacks, or any at all, broke each image.
+
+        Args:
+            attacks: names of attacks; None for any.
+            loss: name of the only loss that counts; None for any.
+
+        Returns:
+            one truth value per image, (image).
+        """
         found = torch.zeros(len(self.labels), dtype=torch.bool)
         wanted = None if attacks is None else set(attacks)
         for (attack, attacked), broken in self.broken.items():
@@ -106,13 +120,25 @@ class Ball:
         return found
 
     def broken_within(self, attacks: Iterable[str]) -> Tensor:
-        """Tells whether any of these attacks broke each image with this budget or a smaller one."""
+        """Tells whether any of these attacks broke each image with this budget or a smaller one.
+
+        Args:
+            attacks: names of attacks.
+
+        Returns:
+            one truth value per image, (image).
+        """
         wanted = list(attacks)
         found = self.broken_by(wanted)
         return found if self.smaller is None else found | self.smaller.broken_within(wanted)
 
     def run(self, name: str, plan: Plan) -> None:
-        """Runs an attack by name with every loss, on all images or, see `ADAPTIVE` and `SCORES`, on what is left."""
+        """Runs an attack by name with every loss, on all images or, see `ADAPTIVE` and `SCORES`, on what is left.
+
+        Args:
+            name: name of the attack: `noise`, `SCORES`, or one of `WHITE`.
+            plan: how strong it is.
+        """
         if name == "noise":
             self.add(name, NO_LOSS, self._attack(UniformNoise(), self.pixels, self.labels, (plan.seed, name)))
             return
@@ -147,11 +173,24 @@ class Ball:
         return (~self.broken_within(WHITE)).nonzero()[:, 0]
 
     def survivors(self, attack: str | None = None, loss: str | None = None) -> Tensor:
-        """Places of the images that an attack, or all so far, left unbroken."""
+        """Places of the images that an attack, or all so far, left unbroken.
+
+        Args:
+            attack: name of an attack; None for all.
+            loss: name of the only loss that counts; None for any.
+        """
         return (~self.broken_by(None if attack is None else [attack], loss)).nonzero()[:, 0]
 
     def strike(self, name: str, loss: str, attack: Callable[..., Any], places: Tensor, seed: tuple[int, ...]) -> None:
-        """Runs one attack on the images at some places, and takes in what it did."""
+        """Runs one attack on the images at some places, and takes in what it did.
+
+        Args:
+            name: name of the attack, as results have it.
+            loss: name of its loss, or `NO_LOSS`.
+            attack: an attack with foolbox's call.
+            places: places of the images to attack.
+            seed: tells this use from others; the names and the budget are added.
+        """
         outcome = self._attack(attack, self.pixels[places], self.labels[places], (*seed, name, loss))
         self.add(name, loss, outcome, places)
 
@@ -196,6 +235,17 @@ def targeted_success(
     """The share of images that come out as a wrong class that was chosen, mean over the classes chosen.
 
     Source: Hinton, Sabour and Frosst, ICLR 2018, section 6. Images of the chosen class itself are left out.
+
+    Args:
+        victim: the network.
+        name: an attack of `GRADIENT`.
+        loss: the loss that is descended towards the chosen class.
+        pixels: uint8, (image, channel, height, width), on the CPU.
+        labels: true classes, (image).
+        eps: budget in units of pixels from 0 to 1, rounded down to whole grey levels.
+        targets: the classes chosen, one after the other.
+        steps: number of steps of an iterative attack.
+        seed: the seed of the run.
 
     Returns:
         between 0 and 1; NaN where there is no image to attack.

@@ -61,22 +61,42 @@ class UniformNoise(LinfAdditiveUniformNoiseAttack):  # type: ignore[misc]
 
 
 def fgsm(loss: AttackLoss, steps: int = 1) -> SignSteps:  # noqa: ARG001  # one step, whatever others take
-    """`x + eps sign(gradient)` (Goodfellow, Shlens and Szegedy, ICLR 2015)."""
+    """`x + eps sign(gradient)` (Goodfellow, Shlens and Szegedy, ICLR 2015).
+
+    Args:
+        loss: the loss to climb; towards a target class, to descend.
+        steps: ignored, as this attack makes one step.
+    """
     return SignSteps(loss, rel_stepsize=1.0, steps=1, random_start=False)
 
 
 def bim(loss: AttackLoss, steps: int) -> SignSteps:
-    """Steps of 2 eps / steps, or eps for a single one, clipped to the ball (Kurakin et al. 2017; foolbox: 0.2, 10)."""
+    """Steps of 2 eps / steps, or eps for a single one, clipped to the ball (Kurakin et al. 2017; foolbox: 0.2, 10).
+
+    Args:
+        loss: the loss to climb; towards a target class, to descend.
+        steps: number of steps.
+    """
     return SignSteps(loss, rel_stepsize=min(1.0, 2 / steps), steps=steps, random_start=False)
 
 
 def pgd(loss: AttackLoss, steps: int) -> SignSteps:
-    """Steps of 2.5 eps / steps from a random point of the ball (Madry et al., ICLR 2018)."""
+    """Steps of 2.5 eps / steps from a random point of the ball (Madry et al., ICLR 2018).
+
+    Args:
+        loss: the loss to climb; towards a target class, to descend.
+        steps: number of steps.
+    """
     return SignSteps(loss, rel_stepsize=min(1.0, 2.5 / steps), steps=steps, random_start=True)
 
 
 def momentum(loss: AttackLoss, steps: int) -> Momentum:
-    """Steps of 2 eps / steps along the sign of a running sum of gradients."""
+    """Steps of 2 eps / steps along the sign of a running sum of gradients.
+
+    Args:
+        loss: the loss to climb; towards a target class, to descend.
+        steps: number of steps.
+    """
     return Momentum(loss, rel_stepsize=min(1.0, 2 / steps), steps=steps)
 
 

@@ -36,18 +36,36 @@ def attack_loss(name: str, training: str) -> AttackLoss:
 
 
 def distinct(names: list[str], training: str) -> dict[str, str]:
-    """The first of the losses that is the same as each: a network trained by cross entropy has it twice."""
+    """The first of the losses that is the same as each: a network trained by cross entropy has it twice.
+
+    Args:
+        names: names of losses, as for `attack_loss`.
+        training: name of the training loss, which `training` stands for.
+
+    Returns:
+        each name to the first name of the same loss, which may be itself.
+    """
     first: dict[str, str] = {}
     return {name: first.setdefault(training if name == "training" else name, name) for name in names}
 
 
 def difference(output: Output, labels: Tensor) -> Tensor:
-    """The sum of `margins`."""
+    """The sum of `margins`.
+
+    Args:
+        output: the network's answer to a batch.
+        labels: true classes, (image).
+    """
     return margins(output.logits, labels).sum()
 
 
 def margins(logits: Tensor, labels: Tensor) -> Tensor:
-    """The highest other logit minus the label's, (image); above zero where the label is not the answer."""
+    """The highest other logit minus the label's, (image); above zero where the label is not the answer.
+
+    Args:
+        logits: (image, class).
+        labels: true classes, (image).
+    """
     own = functional.one_hot(labels, logits.shape[1]).bool()
     return logits.masked_fill(own, -torch.inf).amax(dim=1) - logits[own]
 

@@ -19,6 +19,12 @@ def gradient_profile(victim: Victim, loss: AttackLoss, pixels: Tensor, labels: T
 
     Source: Hinton, Sabour and Frosst, ICLR 2018, section 6 (shares of exact zeros, and magnitude).
 
+    Args:
+        victim: the network.
+        loss: the loss whose gradient is taken.
+        pixels: uint8, (image, channel, height, width).
+        labels: true classes, (image).
+
     Returns:
         `zero_gradient_elements` and `zero_gradient_images`, shares in % of exact zeros and of images with nothing else;
         `broken_gradient_images`, in %, with an element that is not finite; `gradient_magnitude`, mean of the absolute
@@ -40,7 +46,16 @@ def gradient_profile(victim: Victim, loss: AttackLoss, pixels: Tensor, labels: T
 
 
 def largest_difference(victim: Victim, pixels: Tensor, asked: int = 3) -> float:
-    """The largest difference of logits when the same images are classified again."""
+    """The largest difference of logits when the same images are classified again.
+
+    Args:
+        victim: the network.
+        pixels: uint8, (image, channel, height, width), all in one batch.
+        asked: how many times they are classified.
+
+    Returns:
+        the largest absolute difference of any logit to that of the first time.
+    """
     images = scaled(pixels, victim.device)
     answers = torch.stack([victim.output(images).logits for _ in range(asked)])
     return float((answers - answers[0]).abs().max())
@@ -48,7 +63,11 @@ def largest_difference(victim: Victim, pixels: Tensor, asked: int = 3) -> float:
 
 @contextmanager
 def constant_coupling(network: nn.Module) -> Iterator[None]:
-    """Leads gradients around the routing loop while this lasts: coupling is what it is, but counts as a constant."""
+    """Leads gradients around the routing loop while this lasts: coupling is what it is, but counts as a constant.
+
+    Args:
+        network: the network, whose layers are left as they were.
+    """
     with intercepted(routed_layers(network), _hold):
         yield
 

@@ -85,7 +85,15 @@ class Victim(Model):  # type: ignore[misc]  # foolbox comes without types that m
 
 @contextmanager
 def under_attack(network: nn.Module, device: torch.device) -> Iterator[Victim]:
-    """Keeps the network in evaluation mode and computes no gradient for its parameters while this lasts."""
+    """Keeps the network in evaluation mode and computes no gradient for its parameters while this lasts.
+
+    Args:
+        network: the network. Its mode and its parameters are afterwards as before.
+        device: the device that it is on.
+
+    Yields:
+        the network as foolbox asks for it.
+    """
     was_training = network.training
     learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
     network.eval().requires_grad_(requires_grad=False)

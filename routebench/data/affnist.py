@@ -183,7 +183,15 @@ def _placed(base: Dataset) -> tuple[Images, Images]:
 
 
 def place(images: Images, random: np.random.RandomState) -> Images:
-    """Each image at a random place of a canvas of `CANVAS` by `CANVAS` pixels, uniform over all where it fits."""
+    """Each image at a random place of a canvas of `CANVAS` by `CANVAS` pixels, uniform over all where it fits.
+
+    Args:
+        images: uint8, with one channel, no larger than the canvas.
+        random: the generator that places are drawn from, rows first.
+
+    Returns:
+        the images on black canvases, with the same labels.
+    """
     count, _, height, width = images.pixels.shape
     tops, lefts = (torch.from_numpy(random.randint(CANVAS - size + 1, size=(count, 1, 1))) for size in (height, width))
     rows, columns = tops + torch.arange(height)[:, None], lefts + torch.arange(width)

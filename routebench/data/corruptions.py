@@ -87,6 +87,11 @@ def corrupted(
 ) -> UInt8[Tensor, "image channel height width"]:
     """The images after a corruption, the same on every machine.
 
+    Args:
+        pixels: uint8, grey levels from 0 to 255.
+        name: a corruption of `CORRUPTIONS`.
+        severity: 1, the weakest, to 5.
+
     Raises:
         UserError: there is no such corruption or severity.
     """

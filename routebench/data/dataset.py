@@ -220,7 +220,18 @@ class Dataset:
 
     @classmethod
     def of(cls, name: str, classes: tuple[str, ...], train: Images, test: Images, source: str) -> "Dataset":
-        """A data set from its two official parts: holds out a stratified tenth of `train`, the same in every run."""
+        """A data set from its two official parts: holds out a stratified tenth of `train`, the same in every run.
+
+        Args:
+            name: name that results have for it.
+            classes: names of the classes, in the order of the labels.
+            train: the official training part.
+            test: the official test part.
+            source: where the images come from, in words.
+
+        Raises:
+            UserError: the labels or parts are not those of a data set, or a class has too few images to be split.
+        """
         kept, selection = stratified_split(train.labels, HELD_OUT_FRACTION, SPLIT_SEED)
         parts = (train.at(kept), train.at(selection), test)
         return cls(name, classes, *parts, fingerprint=fingerprint(*parts), source=source)
@@ -231,7 +242,11 @@ class Dataset:
 
 
 def fingerprint(*parts: Images) -> str:
-    """Sixteen hexadecimal digits of the SHA-256 over the shape, pixels and labels of every part, in order."""
+    """Sixteen hexadecimal digits of the SHA-256 over the shape, pixels and labels of every part, in order.
+
+    Args:
+        parts: the parts of a data set, on the CPU.
+    """
     digest = hashlib.sha256()
     for part in parts:
         digest.update(str(tuple(part.pixels.shape)).encode())

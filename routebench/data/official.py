@@ -75,7 +75,17 @@ def data_root() -> Path:
 
 
 def absent(published: Published) -> list[str]:
-    """The files that would have to be downloaded; nothing is."""
+    """The files that would have to be downloaded; nothing is.
+
+    Args:
+        published: the data set.
+
+    Returns:
+        the names of missing files; empty where all are there.
+
+    Raises:
+        UserError: `ROUTEBENCH_DATA` names no folder, or is not set for a user without a home folder.
+    """
     return _missing(published, data_root())
 
 

@@ -7,6 +7,13 @@ from routebench.errors import UserError
 def pinned(name: str, base: Dataset, parts: tuple[Images, Images, Images], source: str, expected: str) -> Dataset:
     """A data set that is made from another one, and comes out the same on every machine.
 
+    Args:
+        name: name of the new data set.
+        base: the data set that it is made from, which gives the classes.
+        parts: training, held-out and test images.
+        source: where the images come from, in words.
+        expected: the fingerprint that the parts must have.
+
     Raises:
         UserError: it did not.
     """

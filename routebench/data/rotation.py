@@ -52,6 +52,11 @@ def rotate_up_to(images: Batch, degrees: float, generator: Generator) -> Batch:
 def draw_angles(count: int, degrees: float, generator: Generator) -> Float[Tensor, " image"]:
     """Angles, so many, uniform in [-degrees, degrees], on the generator's device.
 
+    Args:
+        count: number of angles.
+        degrees: the largest angle, 0 to 180.
+        generator: the generator that they are drawn from.
+
     Raises:
         UserError: the largest angle is below 0 or above 180.
     """

@@ -20,6 +20,9 @@ def sealed_test_images(name: str) -> Iterator[None]:
     Folds of another set are refused too: its training images may be the test images of this one. It guards against code
     that looks at test images because it knows no better. Code that reads files itself, or kept images from before, is
     not held back.
+
+    Args:
+        name: the data set whose folds may be loaded.
     """
     _seals.append(name)
     try:

@@ -42,6 +42,13 @@ def at_most(name: str, count: int | None) -> tuple[str, Dataset]:
     """A data set, or some of its images where it has more than `count`; with the name by which this is loaded.
 
     A name that says how many to take has the last word.
+
+    Args:
+        name: name of the data set.
+        count: the most images, training, held-out and test images together; None for all.
+
+    Raises:
+        UserError: there is no such data set, or so few images leave a class without one.
     """
     wanted = name if count is None or name.startswith(TAKE) else f"{TAKE}{count}:{name}"
     data = load(wanted)

@@ -33,6 +33,9 @@ class _State:
 def sweep(given: Sweep) -> Sums:
     """One sweep, by the back end that is wished for.
 
+    Args:
+        given: all that the sweep takes.
+
     Raises:
         UserError: the back end that was asked for cannot do this sweep.
     """
@@ -64,6 +67,9 @@ def choose(given: Sweep) -> str:
 def use(name: str) -> None:
     """Sets the wish of this process.
 
+    Args:
+        name: a back end of `BACKENDS`.
+
     Raises:
         UserError: there is no such back end.
     """
@@ -73,7 +79,12 @@ def use(name: str) -> None:
 
 
 def unavailable(name: str, device: torch.device) -> str:
-    """Reason why a back end can do no sweep at all on a device; empty if it can do some."""
+    """Reason why a back end can do no sweep at all on a device; empty if it can do some.
+
+    Args:
+        name: a back end of `BACKENDS`; `auto` and `reference` can do something everywhere.
+        device: the device that it would run on.
+    """
     if name not in KERNELS:
         return ""
     children, weight = torch.zeros(1, 1, 8, device=device), torch.zeros(1, 1, 8, 16, device=device)
@@ -89,7 +100,14 @@ def wished() -> str:
 
 @contextmanager
 def using(name: str) -> Iterator[None]:
-    """Sets the wish for a while."""
+    """Sets the wish for a while.
+
+    Args:
+        name: a back end of `BACKENDS`.
+
+    Raises:
+        UserError: there is no such back end.
+    """
     before = _State.wish
     use(name)
     try:

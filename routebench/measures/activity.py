@@ -26,6 +26,9 @@ def hoyer(activity: Activity) -> PerImage:
     """`(sqrt(n) - l1 / l2) / (sqrt(n) - 1)`: 0 is spread evenly, 1 is one capsule alone.
 
     Source: Hoyer, JMLR 5 (2004), section 3.1.
+
+    Args:
+        activity: not negative, (image, capsule).
     """
     root = math.sqrt(activity.shape[1])
     if root == 1:
@@ -39,6 +42,9 @@ def gini(activity: Activity) -> PerImage:
     """Gini's index: 0 is spread evenly, 1 - 1/n is one capsule alone.
 
     Source: Hurley and Rickard, IEEE Transactions on Information Theory 55 (2009), table I.
+
+    Args:
+        activity: not negative, (image, capsule).
     """
     shares = _shares(activity).sort(dim=1).values
     capsules = activity.shape[1]
@@ -47,17 +53,34 @@ def gini(activity: Activity) -> PerImage:
 
 
 def top_share(activity: Activity) -> PerImage:
-    """The share of the most active capsule: 1/n is spread evenly, 1 is one capsule alone."""
+    """The share of the most active capsule: 1/n is spread evenly, 1 is one capsule alone.
+
+    Args:
+        activity: not negative, (image, capsule).
+    """
     return _shares(activity).amax(dim=1)
 
 
 def active(activity: Activity, threshold: float) -> PerImage:
-    """Number of capsules above a threshold."""
+    """Number of capsules above a threshold.
+
+    Args:
+        activity: not negative, (image, capsule).
+        threshold: a capsule is active above it.
+    """
     return (activity > threshold).sum(dim=1).to(activity.dtype)
 
 
 def dead_share(activity: Activity, threshold: float) -> float:
-    """The share of capsules that are above a threshold in no image."""
+    """The share of capsules that are above a threshold in no image.
+
+    Args:
+        activity: not negative, (image, capsule).
+        threshold: a capsule is active above it.
+
+    Returns:
+        between 0 and 1.
+    """
     return float((activity.amax(dim=0) <= threshold).double().mean())
 
 
@@ -65,12 +88,19 @@ def lifetime_sparsity(activity: Activity) -> Float[Tensor, " capsule"]:
     """Sparsity of each capsule over images: 0 is equally active for all, 1 is active for one alone.
 
     Source: Vinje and Gallant, Science 287 (2000): `(1 - mean^2 / mean of squares) / (1 - 1/n)`, after Treves and Rolls.
+
+    Args:
+        activity: not negative, (image, capsule).
     """
     return _treves_rolls(activity.T)
 
 
 def population_sparsity(activity: Activity) -> PerImage:
-    """The same of each image over capsules."""
+    """Sparsity of each image over capsules: 0 is equally active capsules, 1 is one active capsule alone.
+
+    Args:
+        activity: not negative, (image, capsule).
+    """
     return _treves_rolls(activity)
 
 
@@ -78,6 +108,9 @@ def spread_over_images(activity: Activity) -> float:
     """The largest standard deviation over images of any capsule: 0 if none tells images apart (D-score).
 
     Source: Peer, Stabinger and Rodriguez-Sanchez, gamma-capsule networks (arXiv:1812.09707), on lengths.
+
+    Args:
+        activity: (image, capsule).
     """
     return float(activity.std(dim=0, correction=0).amax())
 

@@ -24,7 +24,11 @@ def coupling_entropy(coupling: Coupling) -> PerChild:
 
 
 def effective_parents(coupling: Coupling) -> PerChild:
-    """`exp` of the entropy: how many parents a child feeds, 1 to J."""
+    """`exp` of the entropy: how many parents a child feeds, 1 to J.
+
+    Args:
+        coupling: not negative, (lane, child, parent).
+    """
     return coupling_entropy(coupling).exp()
 
 
@@ -32,6 +36,9 @@ def t_score(coupling: Coupling) -> PerChild:
     """`1 - H / ln J`: 1 where each child has one parent, which makes a tree; 0 where it has all alike.
 
     Source: Peer, Stabinger and Rodriguez-Sanchez, gamma-capsule networks (arXiv:1812.09707).
+
+    Args:
+        coupling: not negative, (lane, child, parent).
     """
     parents = coupling.shape[2]
     if parents == 1:

@@ -13,6 +13,11 @@ def adjusted_rand_index(found: Groups, true: Groups, counted: Bool[Tensor, "case
 
     As `sklearn.metrics.adjusted_rand_score`, for many cases at once. Of fewer than two counted things, which can be
     grouped in one way only, it is NaN; there it is 1. Groups are any whole numbers.
+
+    Args:
+        found: the group that each thing was put into, (case, thing).
+        true: the group that it belongs to, (case, thing).
+        counted: which things count, (case, thing).
     """
     table = (_one_hot(found) * counted[..., None]).mT @ _one_hot(true)  # case group group
     both, own, right, every = (

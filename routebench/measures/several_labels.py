@@ -42,7 +42,12 @@ def share(right: Bool[Tensor, " n"]) -> float | None:
 
 
 def best_threshold(scores: Float[Tensor, "image classes"], shown: Bool[Tensor, "image classes"]) -> float:
-    """The threshold of 0.01, 0.02 to 0.99 with the most images right; of equally good ones, the nearest to 0.5."""
+    """The threshold of 0.01, 0.02 to 0.99 with the most images right; of equally good ones, the nearest to 0.5.
+
+    Args:
+        scores: (image, class); a class is answered where its score is above the threshold.
+        shown: which classes each image shows, (image, class).
+    """
     right = torch.stack([((scores > choice) == shown).all(dim=1).sum() for choice in CHOICES])
     best = CHOICES[right == right.max()]
     return float(best[(best - HALF).abs().argmin()])

@@ -44,7 +44,11 @@ class Facts:
 
 
 def facts(**known: Any) -> Callable[[Builder], Builder]:
-    """A decorator that attaches `Facts` to the function that builds a network, as its attribute `facts`."""
+    """A decorator that attaches `Facts` to the function that builds a network, as its attribute `facts`.
+
+    Args:
+        known: the fields of `Facts`.
+    """
 
     def attach(builder: Builder) -> Builder:
         builder.facts = Facts(**known)  # type: ignore[attr-defined]  # functions carry attributes, Callable has none

@@ -82,14 +82,24 @@ class CapsuleNetwork(nn.Module):
 
 
 def set_iterations(network: nn.Module, iterations: int) -> None:
-    """Makes every iterative routing method in the network iterate so many times."""
+    """Makes every iterative routing method in the network iterate so many times.
+
+    Args:
+        network: the network.
+        iterations: number of routing iterations.
+    """
     for module in routing_methods(network):
         if hasattr(module, "iterations"):
             module.iterations = iterations
 
 
 def set_progress(network: nn.Module, progress: float) -> None:
-    """Tells every routing method how much of the training run has passed, 0 to 1, and the network, if it asks."""
+    """Tells every routing method how much of the training run has passed, 0 to 1, and the network, if it asks.
+
+    Args:
+        network: the network.
+        progress: the share that has passed, 0 to 1.
+    """
     for module in routing_methods(network):
         module.progress = progress
     if hasattr(network, "progress"):

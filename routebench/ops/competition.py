@@ -75,7 +75,11 @@ class Competition:
 
 
 def softmax_over_parents(logits: Float[Tensor, "lane child parent"]) -> Float[Tensor, "lane child parent"]:
-    """The softmax over the last axis. On a processor, few parents go before children: torch is slow on short rows."""
+    """The softmax over the last axis. On a processor, few parents go before children: torch is slow on short rows.
+
+    Args:
+        logits: (lane, child, parent); each parent of a lane competes for each child.
+    """
     if logits.device.type == "cpu" and logits.shape[2] < REGISTER:
         return logits.transpose(1, 2).softmax(dim=1).transpose(1, 2)
     return logits.softmax(dim=2)

@@ -8,7 +8,11 @@ from torch import Tensor
 
 
 def log_normaliser(variance: Float[Tensor, "*axes pose"]) -> Float[Tensor, "*axes"]:
-    """The part of a diagonal Gaussian's log density that does not depend on the point: -1/2 sum_h log(2 pi var_h)."""
+    """The part of a diagonal Gaussian's log density that does not depend on the point: -1/2 sum_h log(2 pi var_h).
+
+    Args:
+        variance: that of each pose element, above zero.
+    """
     return -0.5 * (torch.log(variance) + math.log(2 * math.pi)).sum(dim=-1)
 
 

@@ -87,6 +87,11 @@ def nemenyi_difference(methods: int, data_sets: int, alpha: float = ALPHA) -> fl
     Its verdict on two methods depends on the other methods (Benavoli, Corani and Mangili, Should we really use post-hoc
     tests based on mean-ranks?, JMLR 17, 2016); `wilcoxon_holm` avoids this.
 
+    Args:
+        methods: k, number of methods.
+        data_sets: N, number of data sets.
+        alpha: level of all pairs together, such as 0.05.
+
     Returns:
         in ranks; NaN with fewer than two data sets or methods.
     """
@@ -134,6 +139,10 @@ def cliques(ranks: Sequence[float], critical_difference: float) -> list[tuple[fl
     """The bars of a critical-difference diagram: first and last mean rank of each largest group within the difference.
 
     Source: Demsar 2006, figure 1. Without a critical difference (NaN) one bar spans all.
+
+    Args:
+        ranks: mean rank of each method, in any order.
+        critical_difference: in ranks, as from `nemenyi_difference`.
     """
     order = sorted(ranks)
     bars: list[tuple[float, float]] = []

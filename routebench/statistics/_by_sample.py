@@ -140,6 +140,10 @@ def _margin(wald: float, centre: float, won: int, rejected: bool) -> float:
 def by_view(right: NDArray[np.bool_], views: int) -> NDArray[np.bool_]:
     """Answers (seeds, n) as (seeds x views, objects), where so many samples in a row are views of one object.
 
+    Args:
+        right: whether each answer is right, (seed, sample).
+        views: number of samples in a row that show one object.
+
     Raises:
         ValueError: n is no multiple of the views.
     """

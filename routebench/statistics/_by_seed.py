@@ -24,7 +24,12 @@ from routebench.statistics._rounding import settled
 
 
 def shared_differences(ours: Mapping[int, float], theirs: Mapping[int, float]) -> NDArray[np.float64]:
-    """`ours - theirs` for each shared seed, in order; values equal up to rounding become equal to the last bit."""
+    """`ours - theirs` for each shared seed, in order; values equal up to rounding become equal to the last bit.
+
+    Args:
+        ours: seed to value.
+        theirs: seed to value, in the same unit.
+    """
     seeds = sorted(set(ours) & set(theirs))
     one, other = finite([ours[seed] for seed in seeds]), finite([theirs[seed] for seed in seeds])
     return settled(one - other, float(np.abs([one, other]).max(initial=0.0)))

@@ -28,6 +28,11 @@ def standardised_difference(
     Distribution theory for Glass's estimator of effect size, J. Educational Statistics 6 (1981); Steiger and Fouladi,
     Noncentrality interval estimation, in What If There Were No Significance Tests? (1997).
 
+    Args:
+        ours: seed to value.
+        theirs: seed to value, in the same unit.
+        confidence: coverage of the interval, such as 0.95.
+
     Returns:
         in standard deviations; NaN with fewer than three shared seeds, or where all differences are equal.
     """
@@ -43,7 +48,11 @@ def standardised_difference(
 
 
 def hedges_correction(degrees: int) -> float:
-    """J of Hedges 1981, equation 6e's exact form: the factor that makes a standardised mean difference unbiased."""
+    """J of Hedges 1981, equation 6e's exact form: the factor that makes a standardised mean difference unbiased.
+
+    Args:
+        degrees: degrees of freedom, 2 or more.
+    """
     half = degrees / 2
     return math.exp(math.lgamma(half) - math.lgamma(half - 0.5)) / math.sqrt(half)
 

@@ -104,6 +104,11 @@ def wilson_interval(successes: int, n: int, confidence: float = CONFIDENCE) -> I
     Source: Wilson, Probable inference, JASA 22 (1927). It describes one trained network on other test samples of the
     same kind, and no other seed.
 
+    Args:
+        successes: number of samples that are right.
+        n: number of all samples.
+        confidence: coverage of the interval, such as 0.95.
+
     Raises:
         ValueError: not 0 <= successes <= n.
     """

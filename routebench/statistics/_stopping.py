@@ -80,6 +80,12 @@ def two_stage_difference(
 def two_stage_equivalence_p(ours: Mapping[int, float], theirs: Mapping[int, float], first: int, margin: float) -> float:
     """The same as `equivalence_p`, with the standard error and the degrees of freedom of `two_stage_difference`.
 
+    Args:
+        ours: seed to value.
+        theirs: seed to value, in the same unit.
+        first: the seeds below this number are the first stage.
+        margin: the smallest difference that matters, in that unit, above zero.
+
     Raises:
         ValueError: the margin is not above zero.
     """

@@ -74,6 +74,10 @@ def probability_of_improvement(
 def performance_profile(tasks: Sequence[ArrayLike], levels: ArrayLike) -> NDArray[np.float64]:
     """[levels], the share of runs above each level, mean over tasks; equation 2 of that paper.
 
+    Args:
+        tasks: scores of the runs of each task.
+        levels: scores at which the profile is taken, in the unit of the tasks.
+
     Raises:
         ValueError: there is no task, or one has no run.
     """
