@@ -307,7 +307,7 @@ def highest_tiers(parts: Iterable[Runs], group: Callable[[Runs], Hashable]) -> d
         group: what a part belongs to.
 
     Returns:
-        group to tier; a higher one belongs to a preset that says more.
+        group to tier. The presets of a user have the tier of `full`.
     """
     best: dict[Hashable, int] = {}
     for runs in parts:

@@ -75,7 +75,14 @@ class FitRequest:
 
 
 def none_kept(epoch: int) -> Mapping[str, Tensor]:
-    """Raises an error: the fit kept its last weights alone."""
+    """Raises an error: the fit kept its last weights alone.
+
+    Args:
+        epoch: number of the epoch that was asked for, from 1.
+
+    Raises:
+        LookupError: always.
+    """
     raise LookupError(f"the weights of epoch {epoch} were not kept; ask for a fit with every_epoch=True")
 
 
@@ -106,10 +113,21 @@ class Context(typing.Protocol):
     device: torch.device
 
     def fit(self, request: FitRequest) -> Fit:
-        """The trained model, from the store if it is there."""
+        """The trained model, from the store if it is there.
+
+        Args:
+            request: the model that is asked for.
+
+        Returns:
+            its network, on the context's device and in evaluation mode, and how training went.
+        """
 
     def progress(self, share: float) -> None:
-        """Tells how much of the run is done, 0 to 1."""
+        """Tells how much of the run is done, 0 to 1.
+
+        Args:
+            share: the share of the run that is done, 0 to 1.
+        """
 
 
 class Protocol(ABC):
@@ -139,6 +157,9 @@ class Protocol(ABC):
     def expect(self, data: Dataset) -> None:  # noqa: B027  # most take any data
         """Looks whether a data set is one that this can be measured on; asked before anything is trained.
 
+        Args:
+            data: the data set, with all its parts.
+
         Raises:
             UserError: it is not, with what was expected, what came, and what to do.
         """
@@ -153,7 +174,14 @@ class Protocol(ABC):
         return (request,)
 
     def versions(self, options: Mapping[str, Any]) -> Mapping[str, int]:  # most name no parts
-        """Versions of the parts that options name, such as attacks, of those that have another than 1."""
+        """Versions of the parts that options name, such as attacks, of those that have another than 1.
+
+        Args:
+            options: the suite's settings for this protocol, keys as in `options`.
+
+        Returns:
+            version by `kind name`, such as `corruption pixelate`.
+        """
         return {}
 
     @abstractmethod
@@ -164,11 +192,18 @@ class Protocol(ABC):
             request: the run's fit.
             options: the suite's settings for this protocol, keys as in `options`.
             context: gives fits, and is told of progress.
+
+        Returns:
+            its numbers, and its raw outputs by name.
         """
 
 
 def expect_one_label(protocol: str, data: Dataset) -> None:
     """Refuses data of several labels, for a protocol that asks which class an image shows.
+
+    Args:
+        protocol: name of the protocol, for the message.
+        data: the data set that it would be measured on.
 
     Raises:
         UserError: images may show several.

@@ -122,11 +122,22 @@ class _Point:
         return "" if self.backend in used else "the method asks for no sweep that a kernel does"
 
     def absent(self, why: str, **where: int | str) -> Metric:
-        """Says that something could not be measured."""
+        """Says that something could not be measured.
+
+        Args:
+            why: the reason, in one line.
+            where: further coordinates, such as the batch size.
+        """
         return Metric(ABSENT, "", 1, "", None, where={**self._where(**where), "why": why})
 
     def times(self, batch: int, repeat: int, seconds: float) -> Iterator[Metric]:
-        """Inference and training: median, interquartile range, how often it ran, and CPU time on a processor."""
+        """Inference and training: median, interquartile range, how often it ran, and CPU time on a processor.
+
+        Args:
+            batch: number of images in a batch.
+            repeat: number of this repetition, a coordinate of the metrics.
+            seconds: shortest time that each measurement takes.
+        """
         where = self._where(batch=batch, repeat=repeat)
         try:
             with kernels.using(self.backend):
@@ -148,7 +159,12 @@ class _Point:
             yield self.absent(one_line(error), batch=batch, repeat=repeat)
 
     def memories(self, batches: list[int], budget_mb: int | None) -> Iterator[Metric]:
-        """Peak memory of training for each batch, and for the network the largest batch that fits the budget."""
+        """Peak memory of training for each batch, and for the network the largest batch that fits the budget.
+
+        Args:
+            batches: batch sizes, the largest last.
+            budget_mb: budget of memory in megabytes; None to look for no largest batch.
+        """
         known: dict[int, int] = {}
         for batch in batches:
             try:

@@ -79,7 +79,11 @@ class _Helper:
         atexit.register(self.close)
 
     def ask(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        """Its answer: `bytes` or `error`."""
+        """The process's answer to a call: `bytes` or `error`.
+
+        Args:
+            call: the arguments of `peak_memory`, as JSON knows them.
+        """
         assert self.process.stdin is not None and self.process.stdout is not None
         try:
             self.process.stdin.write(json.dumps(call) + "\n")

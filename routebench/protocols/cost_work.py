@@ -47,7 +47,11 @@ class Subject:
 
     @staticmethod
     def from_plain(known: Mapping[str, Any]) -> "Subject":
-        """The subject that `plain` gave, after its way through JSON."""
+        """The subject that `plain` gave, after its way through JSON.
+
+        Args:
+            known: the answer of `plain`.
+        """
         request = FitRequest(**{**known["request"], "recipe": Recipe(**known["request"]["recipe"])})
         return Subject(known["part"], request, tuple(known["shape"]), known["classes"])
 
@@ -73,7 +77,15 @@ Prepare = Callable[[int], Work]
 
 
 def prepare(subject: Subject, device: torch.device) -> Prepare:
-    """Builds a subject with random weights; it can then be given any batch size."""
+    """Builds a subject with random weights; it can then be given any batch size.
+
+    Args:
+        subject: the network, its layers, or one dense layer.
+        device: the device that it runs on.
+
+    Returns:
+        a function from a batch size to the work with a random batch of that size.
+    """
     torch.manual_seed(subject.request.seed)
     if subject.part.startswith(DENSE):
         return _prepare_dense(subject, device)
@@ -188,7 +200,15 @@ def _params(request: FitRequest) -> dict[str, Any]:
 
 
 def probed(subject: Mapping[str, Any], backend: str) -> Callable[[int], Callable[[], object]]:
-    """Work that the memory probe runs in its own process."""
+    """Work that the memory probe runs in its own process.
+
+    Args:
+        subject: a subject as `Subject.plain` gives it.
+        backend: the back end of sweeps, one of `routebench.kernels.BACKENDS`.
+
+    Returns:
+        a function from a batch size to one pass with gradients on the processor, ready to be run.
+    """
     kernels.use(backend)
     made = prepare(Subject.from_plain(subject), torch.device("cpu"))
     return lambda batch: made(batch).training

@@ -77,6 +77,12 @@ def look(network: nn.Module, images: Images, view: View, device: torch.device) -
 
     The same images are turned by the same angles for every network and seed, and by proportional ones for every
     largest angle, so that results are paired.
+
+    Args:
+        network: the trained network, in evaluation mode.
+        images: the images of a part.
+        view: how they are shown.
+        device: the network's device.
     """
     parts: dict[str, list[Tensor]] = {}
     predicted = []
@@ -90,7 +96,13 @@ def look(network: nn.Module, images: Images, view: View, device: torch.device) -
 
 
 def shown(images: Images, view: View, device: torch.device) -> Iterator[Float[Tensor, "batch channel height width"]]:
-    """Batches on the device, with values in [0, 1], turned as the view says."""
+    """Batches on the device, with values in [0, 1], turned as the view says.
+
+    Args:
+        images: the images of a part.
+        view: how they are shown.
+        device: the device that batches are made on.
+    """
     angles = torch.full((len(images),), float(view.angle))
     if view.kind == "maximal":
         angles = draw_angles(len(images), view.angle, torch.Generator().manual_seed(ANGLE_SEED))
@@ -105,6 +117,10 @@ def features_of(network: nn.Module, images: Float[Tensor, "batch channel height 
     Those that its method `features` gives; of a capsule network, `lengths` (scores of class capsules: lengths or
     activations), `logits` (their log odds; what Smith et al., appendix D, recommend in place of presences) and `poses`
     of the class capsules. `both` is lengths and poses, or all that `features` gives, side by side.
+
+    Args:
+        network: a network in evaluation mode.
+        images: a batch with values in [0, 1].
     """
     own = getattr(network, "features", None)
     if inspect.ismethod(own):  # of a capsule network `features` are its convolutions

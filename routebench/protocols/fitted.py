@@ -7,7 +7,11 @@ from routebench.protocols.base import Fit, Metric
 
 
 def training_curves(fit: Fit) -> Iterator[Metric]:
-    """Loss and accuracy after every epoch, on training images, and on held-out ones where these were not trained on."""
+    """Loss and accuracy after every epoch, on training images, and on held-out ones where these were not trained on.
+
+    Args:
+        fit: the trained model.
+    """
     for epoch in fit.epochs:
         yield Metric("train_loss", "train", epoch.train_loss, "", False, epoch=epoch.epoch)
         yield Metric("train_accuracy", "train", epoch.train_accuracy, "%", True, epoch=epoch.epoch)
@@ -17,7 +21,11 @@ def training_curves(fit: Fit) -> Iterator[Metric]:
 
 
 def cost_of(fit: Fit) -> list[Metric]:
-    """The size of the network, and the time that training took."""
+    """The size of the network, and the time that training took.
+
+    Args:
+        fit: the trained model.
+    """
     return [
         Metric("parameters", "", count_parameters(fit.network), "count", None),
         Metric("fit_seconds", "", fit.seconds, "s", False),

@@ -48,7 +48,14 @@ class LinearProbe(Protocol):
     preload: ClassVar[tuple[str, ...]] = ("sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing")
 
     def expect(self, data: Dataset) -> None:
-        """One class per image, which the probe reads."""
+        """Expects one class per image, which the probe reads.
+
+        Args:
+            data: the data set, with all its parts.
+
+        Raises:
+            UserError: images may show several classes.
+        """
         expect_one_label("linear-probe", data)
 
     def fits(self, request: FitRequest, options: Mapping[str, Any]) -> Iterator[FitRequest]:
@@ -81,20 +88,24 @@ class LinearProbe(Protocol):
         return Measurement(metrics, arrays)
 
     def _trained_turned(self, request: FitRequest, angle: int, context: Context) -> list[Metric]:
-        """Smith et al., figure 4."""
+        """Metrics of a network that is trained and tested on turned images: Smith et al., figure 4."""
         view, network = View("maximal", angle), context.fit(_turned(request, angle)).network
         probed = _Probed(network, load(request.data), view, {"train_angle": angle}, context.device)
         return [*probed.fitted(), *probed.explained(), *probed.tested(view)]
 
     def _trained_on_a_canvas(self, request: FitRequest, name: str, context: Context) -> list[Metric]:
-        """Smith et al., table 1, last column."""
+        """Metrics of a network that is trained for transformed digits: Smith et al., table 1, last column."""
         network = context.fit(replace(request, data=name)).network
         probed = _Probed(network, load(name), UPRIGHT, {"train_angle": 0, "tested_on": name}, context.device)
         return [*probed.fitted(), *probed.explained(), *probed.tested(None)]
 
 
 def affine_data(name: str) -> str:
-    """The data set that is to this one what affNIST is to MNIST; empty if there is none."""
+    """The data set that is to this one what affNIST is to MNIST; empty if there is none.
+
+    Args:
+        name: the data set that a run names.
+    """
     known = {"mnist": "affnist" if affnist_is_there() else "affnist-synthetic", "mnist5k": "affnist5k-synthetic"}
     return known.get(name, "")
 
@@ -144,7 +155,11 @@ class _Probed:
         yield from explanation_metrics(self.network, self.data.test, self.view, self.where, self.device)
 
     def tested(self, view: View | None) -> list[Metric]:
-        """Accuracy of every probe, and of the network itself, on test images; None shows them as they are."""
+        """Accuracy of every probe, and of the network itself, on test images; None shows them as they are.
+
+        Args:
+            view: how test images are shown.
+        """
         where = {**self.where, "kind": "affine"}
         if view is not None:
             where |= {"kind": view.kind, "angle": view.angle}
@@ -166,7 +181,11 @@ class _Probed:
         return {"predicted": predicted, "correct": (predicted == self.data.test.labels).to(torch.uint8)}
 
     def seen(self, view: View | None) -> Seen:
-        """Answers of the network to test images."""
+        """Answers of the network to test images.
+
+        Args:
+            view: how test images are shown; None for as they are.
+        """
         if view is None or not view.angle:
             return self.upright
         return look(self.network, self.data.test, view, self.device)

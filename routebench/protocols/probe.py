@@ -40,7 +40,14 @@ class Probe:
     converged: bool
 
     def predict(self, features: Features) -> Labels:
-        """The likeliest class of every image."""
+        """The likeliest class of every image.
+
+        Args:
+            features: those of the kind that it was fitted to, (image, feature).
+
+        Returns:
+            numbers of classes, (image).
+        """
         return torch.from_numpy(self.pipeline.predict(_array(features)))
 
 
@@ -59,8 +66,15 @@ def fit_probe(
     Source: Smith et al., "Capsule networks: a probabilistic perspective", section 5.2, which names neither solver nor
     penalty.
 
+    Args:
+        train: features of training images, (image, feature), on the CPU.
+        labels: their classes, (image).
+        held_out: features of held-out images, (image, feature), on the CPU.
+        held_out_labels: their classes, (image).
+        grid: the values of C to choose from, at least one.
+
     Raises:
-        ValueError: a feature is not finite.
+        ValueError: a feature is not finite, or there is no C to choose from.
     """
     from sklearn.metrics import log_loss  # only here: it takes a second to import
 

@@ -86,7 +86,14 @@ class Robustness(Protocol):
     preload: ClassVar[tuple[str, ...]] = ("routebench.protocols.attacking.numbers",)
 
     def expect(self, data: Dataset) -> None:
-        """One class per image, which the attacks turn into another."""
+        """Expects one class per image, which the attacks turn into another.
+
+        Args:
+            data: the data set, with all its parts.
+
+        Raises:
+            UserError: images may show several classes.
+        """
         expect_one_label("robustness", data)
 
     def fits(self, request: FitRequest, options: Mapping[str, Any]) -> Iterator[FitRequest]:

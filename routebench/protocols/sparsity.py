@@ -45,7 +45,14 @@ class Sparsity(Protocol):
     options: ClassVar[dict[str, type]] = {"follow": int, "images": int}
 
     def expect(self, data: Dataset) -> None:
-        """Test images of one class, of which examples are kept; others may show several."""
+        """Expects test images of one class, of which examples are kept; others may show several.
+
+        Args:
+            data: the data set, with all its parts.
+
+        Raises:
+            UserError: no test image shows one class alone.
+        """
         if data.test.multi_label and not (data.test.labels.sum(dim=1) == 1).any():
             raise UserError(
                 f"protocol sparsity: expected test images that show one class alone, got {data.name}, which has none; "
@@ -83,7 +90,7 @@ class _Activities:
 
 
 def _traces(network: nn.Module, test: Images, context: Context) -> _Activities:
-    """Lengths and activations by layer."""
+    """Lengths of poses and activations, by layer, of all test images."""
     found = _Activities()
     for start in range(0, len(test), BATCH):
         with torch.no_grad():

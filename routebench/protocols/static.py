@@ -34,12 +34,21 @@ class SweepMean:
     images: int = 0
 
     def add(self, coupling: Float[Tensor, "lane child parent"], images: int) -> None:
-        """Lanes are images, or images x positions with positions running fastest."""
+        """Adds the coupling of a batch; lanes are images, or images x positions with positions running fastest.
+
+        Args:
+            coupling: coupling coefficients of the sweep, (lane, child, parent).
+            images: number of images in the batch.
+        """
         self.total = self.total + coupling.reshape(images, -1, *coupling.shape[1:]).sum(dim=0)
         self.images += images
 
     def of(self, images: int) -> Float[Tensor, "lane child parent"]:
-        """The mean, for as many images."""
+        """The mean coupling, repeated for as many images.
+
+        Args:
+            images: number of images in the batch.
+        """
         assert isinstance(self.total, Tensor)  # added to before
         return (self.total / self.images).repeat(images, 1, 1)
 
@@ -54,7 +63,12 @@ class HeldCoupling:
     differs: bool = False
 
     def see(self, layer: CapsuleLayer, votes: Votes, _present: Tensor) -> None:
-        """Adds the coupling of each sweep, or puts the mean in its place."""
+        """Adds the coupling of each sweep, or puts the mean in its place.
+
+        Args:
+            layer: the layer that routes.
+            votes: its votes, whose sweeps are watched and whose `aggregate` is replaced.
+        """
         sweeps = count()
         aggregate = votes.aggregate
 
@@ -89,6 +103,12 @@ def static_metrics(network: nn.Module, train: Images, test: Images, device: torc
 
     Source: the question is that of Mitterreiter, Koch, Giesen and Laue, AAAI 2023.
 
+    Args:
+        network: the trained network, in evaluation mode.
+        train: training images that coupling is averaged over.
+        test: test images that are classified.
+        device: the network's device.
+
     Yields:
         `static_accuracy` in per cent, and `static_loss`, by how many points that is less than with its own coupling.
     """
@@ -116,6 +136,12 @@ def gradient_metrics(network: nn.Module, images: Images, recipe: Recipe, device:
     Layers whose poses the loss does not depend on are left out, such as class capsules with activations of their own.
 
     Source: the question is that of Mitterreiter, Koch, Giesen and Laue, AAAI 2023: do gradients vanish with depth?
+
+    Args:
+        network: the trained network, in evaluation mode.
+        images: training images, of which some are looked at.
+        recipe: the recipe that it was trained with, which names the loss.
+        device: the network's device.
     """
     some = images.at(evenly(len(images), BATCH))
     output: Output = network(some.pixels.to(device).to(torch.float32).div(255))
@@ -129,7 +155,11 @@ def gradient_metrics(network: nn.Module, images: Images, recipe: Recipe, device:
 
 
 def layer_names(count: int) -> list[str]:
-    """`primary`, `middle`, `classes`; with more layers between, `middle-1`, `middle-2` and so on."""
+    """`primary`, `middle`, `classes`; with more layers between, `middle-1`, `middle-2` and so on.
+
+    Args:
+        count: number of capsule layers, the primary one among them.
+    """
     between = count - 2
     middle = ["middle"] if between == 1 else [f"middle-{number}" for number in range(1, between + 1)]
     return ["primary", *middle, "classes"][:count]
@@ -140,7 +170,7 @@ def _accuracy(scores: Tensor, images: Images) -> float:
 
 
 def _outputs(network: nn.Module, images: Images, means: HeldCoupling, device: torch.device) -> Iterator[Tensor]:
-    """Scores, batch by batch."""
+    """Scores of all images, batch by batch."""
     for start in range(0, len(images), BATCH):
         pixels = images.pixels[start : start + BATCH]
         means.images = len(pixels)

@@ -67,7 +67,12 @@ class _Seen:
     present: Tensor | None = None
 
     def watch(self, votes: Votes, present: Tensor) -> None:
-        """Keeps a layer's votes, and the coupling of their latest sweep."""
+        """Keeps a layer's votes, and the coupling of their latest sweep.
+
+        Args:
+            votes: the layer's votes, before they are routed.
+            present: activations of the children, (lane, child).
+        """
         self.votes, self.present = votes, present
         votes.watch = self._keep
 

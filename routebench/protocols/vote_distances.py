@@ -25,6 +25,12 @@ def vote_distances(
     names no metric and weighs by "assignment probability", which is taken to be the coupling times the activation of
     the child. The centre is the parent's pose, which for EM routing is the mean of its Gaussian.
 
+    Args:
+        network: the trained network, in evaluation mode.
+        images: test images with one class each.
+        trained_with: number of iterations that it was trained with; None for a method that has none.
+        device: the network's device.
+
     Returns:
         `vote_distances` and `vote_distances_zoomed`, (iteration, image, class, bin); `vote_distance_edges` and the
         like, (bin + 1); `vote_labels`, (image). Empty for a network whose last layer makes no coupling.
@@ -70,7 +76,12 @@ def gathered(found: Sequence[tuple[Tensor, Tensor]], labels: Tensor) -> list[flo
 
 
 def first_of_classes(images: Images, classes: int) -> Tensor:
-    """Numbers of the first image of each of the first classes; classes without an image are left out."""
+    """Numbers of the first image of each of the first classes; classes without an image are left out.
+
+    Args:
+        images: images with one class each.
+        classes: number of classes, counted from class 0.
+    """
     places = [(images.labels == label).nonzero()[:1, 0] for label in range(classes)]
     return torch.cat(places)
 

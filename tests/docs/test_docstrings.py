@@ -1,7 +1,9 @@
 """Docstrings begin with a noun or a verb, and arguments are said by what they are."""
 
 import ast
+import inspect
 import re
+from importlib import import_module
 
 from tests.docs.pages import ROOT
 
@@ -11,6 +13,12 @@ NEITHER = {
     *("As", "At", "By", "For", "From", "In", "On", "With"),
 }
 OF = re.compile(r"^ +[\w, *`]+: of ", re.MULTILINE)
+ARGUMENTS = re.compile(r"^ +((?:\w+, )*\w+): ", re.MULTILINE)
+PACKAGES = (
+    *("analysis", "analysis.comparison", "attacks", "capsules", "data", "kernels", "measures", "models", "ops"),
+    *("protocols", "statistics"),
+)
+"""Packages of which every public function says what its arguments are."""
 DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -29,3 +37,23 @@ def test_docstrings_begin_with_a_noun_or_a_verb():
 def test_arguments_are_said_by_what_they_are():
     found = [(place, line) for place, text in docstrings() for line in OF.findall(text.partition("Args:\n")[2])]
     assert found == []
+
+
+def functions():
+    """Every public function of `PACKAGES`, with its name."""
+    for package in PACKAGES:
+        module = import_module(f"routebench.{package}")
+        for name in module.__all__:
+            if inspect.isfunction(function := getattr(module, name)):
+                yield f"{package}.{name}", function
+
+
+def test_public_functions_name_every_argument():
+    missing = {}
+    for place, function in functions():
+        wanted = [name for name in inspect.signature(function).parameters if not name.startswith("_")]
+        told = ARGUMENTS.findall((inspect.getdoc(function) or "").partition("Args:\n")[2].partition("\n\n")[0])
+        lacking = {*wanted} - {name for names in told for name in names.split(", ")}
+        if len(wanted) > 1 and lacking:
+            missing[place] = sorted(lacking)
+    assert missing == {}

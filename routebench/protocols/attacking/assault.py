@@ -134,7 +134,11 @@ class Assault:
         return [name for name in self.settings.attacks if not any(name == failed for failed, _ in self.failed)]
 
     def is_worst_known(self, ball: Ball) -> bool:
-        """Tells whether no attack failed at this eps or a smaller one."""
+        """Tells whether no attack failed at this eps or a smaller one.
+
+        Args:
+            ball: the outcome of all attacks at one eps.
+        """
         return not any(eps <= ball.eps for _, eps in self.failed)
 
     def arrays(self) -> dict[str, Tensor]:
@@ -156,7 +160,11 @@ class Assault:
         return self.balls[self.settings.eps.index(self.settings.main_eps)]
 
     def share(self, broken: Tensor) -> float:
-        """The share of all images chosen, in %."""
+        """The share of all images chosen, in %.
+
+        Args:
+            broken: one truth value for each image that the network has right without an attack.
+        """
         return 100 * float(broken.double().sum()) / len(self.right)
 
     def _probe(self, source: nn.Module | None) -> None:

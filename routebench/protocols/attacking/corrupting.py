@@ -30,6 +30,12 @@ def corruption_metrics(network: nn.Module, test: Images, settings: Settings, dev
 
     The corruption `none` is the images as they are. The severity `mean` is over all severities, the corruption `all`
     over all corruptions.
+
+    Args:
+        network: the trained network, in evaluation mode.
+        test: test images, of which a balanced choice is looked at.
+        settings: the corruptions, their severities, and the number of images.
+        device: the network's device.
     """
     if not settings.corruptions:
         return
@@ -68,7 +74,16 @@ def calibration_error(confidence: Tensor, right: Tensor) -> float:
 
 @torch.no_grad()
 def judged(network: nn.Module, images: Images, device: torch.device) -> Judged:
-    """The network's answers, and how confident it is by a softmax of its logits."""
+    """The network's answers, and how confident it is by a softmax of its logits.
+
+    Args:
+        network: the trained network, in evaluation mode.
+        images: images as they are shown, corrupted or not.
+        device: the network's device.
+
+    Returns:
+        accuracy and calibration error, both in per cent.
+    """
     confidence, right = [], []
     for start in range(0, len(images), BATCH):
         some = images.at(torch.arange(start, min(start + BATCH, len(images))))

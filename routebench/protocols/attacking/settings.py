@@ -75,7 +75,12 @@ class Settings:
 
 
 def balanced(labels: Tensor, wanted: int) -> Tensor:
-    """Places of so many images, in order: the first of every class, then the second of every class, and so on."""
+    """Places of so many images, in order: the first of every class, then the second of every class, and so on.
+
+    Args:
+        labels: classes of the images, (image).
+        wanted: number of places; all are given where there are fewer.
+    """
     rank = torch.zeros_like(labels)
     for label in labels.unique():  # type: ignore[no-untyped-call]
         own = labels == label

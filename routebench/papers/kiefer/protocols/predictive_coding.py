@@ -79,7 +79,14 @@ class PredictiveCoding(Protocol):
     }  # fmt: skip
 
     def expect(self, data: Dataset) -> None:
-        """Images of one class: a target is one class capsule."""
+        """Expects images of one class: a target is one class capsule.
+
+        Args:
+            data: the data set, with all its parts.
+
+        Raises:
+            UserError: images may show several classes.
+        """
         expect_one_label("predictive-coding", data)
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
@@ -107,6 +114,9 @@ class PredictiveCoding(Protocol):
 
 def conditions_of(options: Mapping[str, Any]) -> list[Condition]:
     """Every combination that a suite asks for, but that in which nothing can happen: no target and no penalty.
+
+    Args:
+        options: the suite's settings for the protocol.
 
     Raises:
         UserError: an option has a value that is not allowed.

@@ -84,7 +84,11 @@ def free_form_metrics(
 
 
 def rule_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that a suite gives to `climb`."""
+    """The arguments that a suite gives to `climb`.
+
+    Args:
+        options: the suite's settings for the protocol `generation`.
+    """
     return {name: options[name] for name in RULE if name in options}
 
 
@@ -153,7 +157,7 @@ def _metrics(
 
 
 def _accuracy(probe: Probe, logits: Tensor, labels: Int[Tensor, " image"]) -> float:
-    """The accuracy in per cent."""
+    """The accuracy in per cent of a probe's answers to logits."""
     return 100 * float((probe.predict(logits) == labels).double().mean())
 
 

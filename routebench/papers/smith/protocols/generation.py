@@ -63,7 +63,14 @@ class Generation(Protocol):
     preload: ClassVar[tuple[str, ...]] = ("sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing")
 
     def expect(self, data: Dataset) -> None:
-        """One class per image, which a probe reads."""
+        """Expects one class per image, which a probe reads.
+
+        Args:
+            data: the data set, with all its parts.
+
+        Raises:
+            UserError: images may show several classes.
+        """
         expect_one_label("generation", data)
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:

@@ -37,7 +37,17 @@ def presence_probes(network: GenerativeCapsules, data: Dataset, device: torch.de
 def presence_metrics(
     network: GenerativeCapsules, test: Images, probes: Mapping[str, Probe], device: torch.device
 ) -> Iterator[Metric]:
-    """Accuracies of the probes of `presence_probes` on test images, and how far logits differ between these."""
+    """Accuracies of the probes of `presence_probes` on test images, and how far logits differ between these.
+
+    Args:
+        network: the trained network.
+        test: test images.
+        probes: the probes, by kind of presences.
+        device: the network's device.
+
+    Yields:
+        `presence_accuracy` in per cent by kind, and `presence_spread`, a mean standard deviation of logits.
+    """
     said = _said(network, test, device)
     for kind, probe in probes.items():
         right = (probe.predict(said[kind]) == test.labels).double().mean()

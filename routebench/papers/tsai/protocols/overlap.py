@@ -39,7 +39,14 @@ class Overlap(Protocol):
     chooses = "a threshold"
 
     def expect(self, data: Dataset) -> None:
-        """Images that may show several classes."""
+        """Expects images that may show several classes.
+
+        Args:
+            data: the data set, with all its parts.
+
+        Raises:
+            UserError: images show one class each.
+        """
         if not data.test.multi_label:
             raise UserError(
                 f"protocol overlap: expected a data set whose images may show several classes, such as "

@@ -60,7 +60,11 @@ class BeforeAfter:
         return range(self.before.poses.shape[1])
 
     def of(self, kind: int) -> tuple[Poses, Poses]:
-        """Poses of one type."""
+        """Poses of one type of capsules before and after the change, (image, pose) each.
+
+        Args:
+            kind: number of the type, from 0.
+        """
         chosen = slice(None) if self.labels is None else self.labels == kind
         return self.before.poses[chosen, kind], self.after.poses[chosen, kind]
 
@@ -93,7 +97,14 @@ class Equivariance(Protocol):
     options: ClassVar[dict[str, Any]] = {"turns": list[Count], "shifts": list[Count], "scales": list[Positive]}
 
     def expect(self, data: Dataset) -> None:
-        """Images of one class each."""
+        """Expects images of one class each.
+
+        Args:
+            data: the data set, with all its parts.
+
+        Raises:
+            UserError: images may show several classes.
+        """
         if data.test.multi_label:
             raise UserError(
                 f"protocol equivariance: expected images of one class each, got {data.name}, whose images show "
@@ -130,7 +141,13 @@ class Equivariance(Protocol):
 def changes_of(
     turns: Sequence[int], shifts: Sequence[int], scales: Sequence[float]
 ) -> list[tuple[dict[str, int | str], Change]]:
-    """Each change of images, with its coordinates in tables."""
+    """Each change of images, with its coordinates in tables.
+
+    Args:
+        turns: angles in degrees, counter-clockwise.
+        shifts: distances in pixels, to the right.
+        scales: factors of the size, above zero.
+    """
     named = {f"turn by {degrees}°": partial(turned, degrees=degrees) for degrees in turns}
     named |= {f"shift by {pixels} px": partial(shifted, pixels=pixels) for pixels in shifts}
     named |= {f"scaling by {factor:g}": partial(scaled, factor=factor) for factor in scales}
@@ -138,19 +155,34 @@ def changes_of(
 
 
 def turned(images: Batch, degrees: int) -> Batch:
-    """Turns images counter-clockwise; zeros move in."""
+    """Turns images counter-clockwise; zeros move in.
+
+    Args:
+        images: (batch, channel, height, width).
+        degrees: the angle.
+    """
     return rotate(images, torch.full((len(images),), float(degrees), device=images.device))
 
 
 def shifted(images: Batch, pixels: int) -> Batch:
-    """Moves images to the right; zeros move in."""
+    """Moves images to the right; zeros move in.
+
+    Args:
+        images: (batch, channel, height, width).
+        pixels: the distance, not negative.
+    """
     moved = torch.zeros_like(images)
     moved[..., pixels:] = images[..., : images.shape[-1] - pixels]
     return moved
 
 
 def scaled(images: Batch, factor: float) -> Batch:
-    """Enlarges images about their centre, with bilinear interpolation; below 1, zeros move in."""
+    """Enlarges images about their centre, with bilinear interpolation; below 1, zeros move in.
+
+    Args:
+        images: (batch, channel, height, width).
+        factor: the factor of the size, above zero.
+    """
     back = images.new_tensor([[1 / factor, 0, 0], [0, 1 / factor, 0]]).expand(len(images), 2, 3)
     grid = functional.affine_grid(back, list(images.shape), align_corners=False)
     return functional.grid_sample(images, grid, align_corners=False)
@@ -158,7 +190,17 @@ def scaled(images: Batch, factor: float) -> Batch:
 
 @torch.no_grad()
 def capsules_of(network: nn.Module, images: Images, change: Change, device: torch.device) -> dict[str, Said]:
-    """Capsules of every layer for changed images; for a network without capsules, its scores alone."""
+    """Capsules of every layer for changed images; for a network without capsules, its scores alone.
+
+    Args:
+        network: the trained network, in evaluation mode.
+        images: images of one part.
+        change: the change of a batch with values in [0, 1].
+        device: the network's device.
+
+    Returns:
+        capsules by name of the layer, on the CPU; `objects` for a network that was trained without labels.
+    """
     said = _objects if _unlabelled(network) else _layers
     parts: dict[str, list[Said]] = {}
     for start in range(0, len(images), BATCH):
@@ -177,7 +219,7 @@ def _unlabelled(network: nn.Module) -> bool:
 
 
 def _layers(network: nn.Module, images: Batch) -> Iterator[tuple[str, Said]]:
-    """Layers of a network with classes, by name."""
+    """Capsules of the layers of a network with classes, by name."""
     output = network(images)
     scores = output.scores.double().cpu()
     if not output.layers:
@@ -218,13 +260,26 @@ def _metrics(
 
 
 def maps_of(train: BeforeAfter, held_out: BeforeAfter) -> list[Map]:
-    """The affine map of each type, with the ridge that explains held-out images best."""
+    """The affine map of each type, with the ridge that explains held-out images best.
+
+    Args:
+        train: the capsules that maps are fitted to.
+        held_out: the capsules that choose the ridge.
+    """
     found = [[linear_map(*train.of(kind), ridge) for kind in train.kinds] for ridge in RIDGES]
     return max(found, key=lambda maps: explained(held_out, maps))
 
 
 def explained(pair: BeforeAfter, maps: Sequence[Map]) -> float:
-    """R² of maps, one for each type. Squares are summed over types, each about its own mean."""
+    """R² of maps, one for each type. Squares are summed over types, each about its own mean.
+
+    Args:
+        pair: the capsules before and after the change.
+        maps: the map of each type.
+
+    Returns:
+        at most 1; below 0 where the mean would be nearer.
+    """
     left, total = 0.0, 0.0
     for kind in pair.kinds:
         given, expected = pair.of(kind)
@@ -237,6 +292,11 @@ def linear_map(given: Poses, wanted: Poses, ridge: float) -> Map:
     """The affine map with the least squares and a ridge, in shares of the mean square of an element.
 
     Where there is no image of a type to fit with, it maps to zero.
+
+    Args:
+        given: poses before the change, (image, pose).
+        wanted: poses after it, (image, pose).
+        ridge: the strength of the penalty, in those shares.
     """
     if len(given) == 0:
         return torch.zeros_like
@@ -250,7 +310,15 @@ def linear_map(given: Poses, wanted: Poses, ridge: float) -> Map:
 
 
 def correlation(before: Float[Tensor, "image type"], after: Float[Tensor, "image type"]) -> float:
-    """Pearson's, over images and types; 1 means that activations do not feel the change."""
+    """Pearson's correlation, over images and types; 1 means that activations do not feel the change.
+
+    Args:
+        before: activations before the change, (image, type).
+        after: activations after it, (image, type).
+
+    Returns:
+        between -1 and 1; 0 where either side does not vary.
+    """
     first, second = (values.flatten() - values.mean() for values in (before, after))
     size = first.norm() * second.norm()
     return float(first @ second / size) if size > 0 else 0.0

@@ -57,7 +57,14 @@ class ObjectDiscovery(Protocol):
     preload: ClassVar[tuple[str, ...]] = ("sklearn.cluster", "scipy.ndimage")
 
     def expect(self, data: Dataset) -> None:
-        """Pictures whose masks are known."""
+        """Expects pictures whose masks are known.
+
+        Args:
+            data: the data set, with all its parts.
+
+        Raises:
+            UserError: it is another data set.
+        """
         if unfolded(data.name) != NAME:
             raise UserError(
                 f"protocol objects: expected pictures of which each pixel's shape is known, got {data.name}; choose "
@@ -100,7 +107,7 @@ class SceneSet:
     count: int
 
     def drawn(self) -> Composed:
-        """The same whenever it is asked."""
+        """Draws the pictures, which are the same whenever they are asked for."""
         return compose(self.count, SEED, exactly=self.objects)
 
 
@@ -119,7 +126,12 @@ class Look:
     pictures: Float[Tensor, "image channel row column"]
 
     def metrics(self, scenes: SceneSet, iterations: int | None) -> Iterator[Metric]:
-        """Indices and error, with the number of shapes as coordinate."""
+        """Indices and error, with the number of shapes as coordinate.
+
+        Args:
+            scenes: the pictures that were looked at.
+            iterations: number of routing iterations; None for a method that has none.
+        """
         true, where = scenes.drawn(), {"objects": scenes.objects}
         values = {"fg_ari": foreground_index(self.masks, true)}
         if self.coupling is not None:
@@ -130,7 +142,11 @@ class Look:
         yield Metric("squared_error", "test", error, "", False, test_iterations=iterations, where=where)
 
     def examples(self, true: Composed) -> dict[str, Tensor]:
-        """The first pictures, which shapes and slots are at each pixel; 255 is the ground."""
+        """The first pictures, which shapes and slots are at each pixel; 255 is the ground.
+
+        Args:
+            true: the pictures that were looked at, with their masks.
+        """
         found = {
             "example_images": true.pixels,
             "example_owners": true.owners,
@@ -141,7 +157,14 @@ class Look:
 
 
 def look(network: SlotAutoencoder, true: Composed, iterations: int | None, device: torch.device) -> Look:
-    """The answer of a network in evaluation mode to pictures, at the T that it was trained with."""
+    """The answer of a network in evaluation mode to pictures, at the T that it was trained with.
+
+    Args:
+        network: the trained network, in evaluation mode.
+        true: the pictures, with their masks.
+        iterations: number of routing iterations; None for a method that has none.
+        device: the network's device.
+    """
     masks, coupling, pictures = [], [], []
     for pixels in torch.split(true.pixels, BATCH):
         images = pixels.to(device).to(torch.float32).div(255)
@@ -157,7 +180,12 @@ def look(network: SlotAutoencoder, true: Composed, iterations: int | None, devic
 
 
 def foreground_index(found: Groups, true: Composed) -> float:
-    """Mean over the pictures in which two shapes or more are seen of the adjusted Rand index of their pixels."""
+    """Mean over the pictures in which two shapes or more are seen of the adjusted Rand index of their pixels.
+
+    Args:
+        found: the group of each pixel, (image, row, column).
+        true: the pictures, with their masks.
+    """
     several = torch.tensor([len(owners[owners != GROUND].unique()) > 1 for owners in true.owners])
     groups, owners = found[several].flatten(1), true.owners[several].flatten(1)
     return float(adjusted_rand_index(groups, owners, owners != GROUND).mean())
@@ -165,7 +193,11 @@ def foreground_index(found: Groups, true: Composed) -> float:
 
 @lru_cache(maxsize=8)
 def baselines(scenes: SceneSet) -> tuple[Metric, ...]:
-    """Metrics of clustering of pixels in the same pictures."""
+    """Metrics of clustering of pixels in the same pictures.
+
+    Args:
+        scenes: the pictures to cluster.
+    """
     true = scenes.drawn()
     ways = {"components": components, "kmeans": clusters}
     where = {"objects": scenes.objects}
@@ -175,7 +207,11 @@ def baselines(scenes: SceneSet) -> tuple[Metric, ...]:
 
 
 def components(true: Composed) -> Groups:
-    """Neighbours of one colour, of four that a pixel has, are one group."""
+    """Groups of neighbours of one colour, where a pixel has four neighbours.
+
+    Args:
+        true: the pictures, with their masks.
+    """
     from scipy.ndimage import label  # only here, as below
 
     found = np.zeros(true.owners.shape, dtype=np.int64)
@@ -187,7 +223,11 @@ def components(true: Composed) -> Groups:
 
 
 def clusters(true: Composed) -> Groups:
-    """K-means of the pixels that show a shape, by place, as shares of the picture, and colour; as many as are seen."""
+    """K-means of the pixels that show a shape, by place, as shares of the picture, and colour; as many as are seen.
+
+    Args:
+        true: the pictures, with their masks.
+    """
     from sklearn.cluster import KMeans  # only here: it takes a second to import
 
     found = torch.full_like(true.owners, GROUND)

@@ -51,7 +51,7 @@ class SceneGroup:
         return {"objects": self.objects, "clutter": self.known.clutter}
 
     def drawn(self) -> Scenes:
-        """The same whenever it is asked."""
+        """Draws the scenes, which are the same whenever they are asked for."""
         return draw(self.known, self.count, TEST_SEED, exactly=self.objects)
 
 
@@ -84,7 +84,14 @@ class Assignment(Protocol):
     options: ClassVar[dict[str, type]] = {"objects": list[int], "clutter": list[int], "scenes": int, "follow": int}
 
     def expect(self, data: Dataset) -> None:
-        """Constellations."""
+        """Expects scenes whose part-whole tree is known: constellations.
+
+        Args:
+            data: the data set, with all its parts.
+
+        Raises:
+            UserError: it is another data set.
+        """
         constellation_of(data.name)
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
@@ -116,6 +123,9 @@ class Assignment(Protocol):
 
 def constellation_of(name: str) -> Constellation:
     """Properties of the scenes of a data set.
+
+    Args:
+        name: name of the data set, or of a fold of it.
 
     Raises:
         UserError: it has none.
@@ -156,7 +166,11 @@ def _index(labels: Parents, parents: Parents, counted: Bool[Tensor, "scene child
 
 @lru_cache(maxsize=32)
 def ceiling(part: SceneGroup) -> tuple[Metric, ...]:
-    """Metrics of inference in the true model on the same scenes, poses rounded as networks see them."""
+    """Metrics of inference in the true model on the same scenes, poses rounded as networks see them.
+
+    Args:
+        part: the scenes.
+    """
     scenes = part.drawn()
     poses, present = decoded(encoded(scenes).double().div(255))
     found = infer(poses, present > 0, part.known.noise)
@@ -168,7 +182,12 @@ def ceiling(part: SceneGroup) -> tuple[Metric, ...]:
 
 
 def explained(found: Float[Tensor, "n 2 3"], true: Float[Tensor, "n 2 3"]) -> float:
-    """R², all pose elements together."""
+    """R² of poses, all pose elements together, each about its own mean.
+
+    Args:
+        found: poses as they were inferred, (object, 2, 3).
+        true: the true poses, (object, 2, 3).
+    """
     return float(1 - (found - true).square().sum() / (true - true.mean(dim=0)).square().sum())
 
 
@@ -194,7 +213,12 @@ class _Trained:
     threshold: float
 
     def measured(self, part: SceneGroup, followed: int) -> Iterator[Metric]:
-        """Answers, coupling and poses at the T trained with; coupling at other T, up to `followed`."""
+        """Answers, coupling and poses at the T trained with; coupling at other T, up to `followed`.
+
+        Args:
+            part: the scenes.
+            followed: largest T up to which coupling is followed; 0 for the T trained with alone.
+        """
         scenes = part.drawn()
         yield from self._answers(part, scenes)
         if self.maps is None:
