@@ -71,19 +71,33 @@ class Estimate:
 
     @classmethod
     def of(cls, found: Interval, scale: float = 1.0) -> "Estimate":
-        """An estimate from a result of `routebench.statistics`, times `scale`."""
+        """An estimate from a result of `routebench.statistics`, times `scale`.
+
+        Args:
+            found: the result, with a p-value or without.
+            scale: factor of the mean and its limits, such as 100 for per cent.
+        """
         p_value = getattr(found, "p_value", math.nan)
         return cls(scale * found.mean, scale * found.low, scale * found.high, found.n, found.kind, p_value)
 
     def within(self, low: float, high: float) -> "Estimate":
-        """The same, with limits that reach no further."""
+        """The same estimate, with limits that reach no further.
+
+        Args:
+            low: the smallest value that is possible, in the unit of the estimate.
+            high: the largest one.
+        """
         return replace(self, low=max(self.low, low), high=min(self.high, high)) if self.has_limits else self
 
     def __neg__(self) -> "Estimate":
         return replace(self, mean=-self.mean, low=-self.high, high=-self.low)
 
     def untested(self, kind: str) -> "Estimate":
-        """The same without limits and p, for a reason of `UNTESTED`."""
+        """The same estimate without limits and p, for a reason of `UNTESTED`.
+
+        Args:
+            kind: the reason.
+        """
         return replace(self, low=math.nan, high=math.nan, p=math.nan, p_holm=math.nan, kind=kind)
 
     @property

@@ -54,7 +54,15 @@ class Method:
     def of(
         cls, label: str, iterations: Any = None, model: str = "", role: str = "method", networks: int = 1
     ) -> "Method":
-        """A method from its spelling in a plan, and T: None, 0, or missing in pandas for no T."""
+        """A method from its spelling in a plan, and T: None, 0, or missing in pandas for no T.
+
+        Args:
+            label: the spelling: a name, hyperparameters in square brackets, and a variant in parentheses.
+            iterations: T.
+            model: name of the network.
+            role: `method` or `control`.
+            networks: number of networks that have this label in the part of the folder.
+        """
         found = SPELLED.fullmatch(label)
         name, params, variant = (found[key] or "" for key in SPELLED.groupindex) if found else (label, "", "")
         steps = None if pd.isna(iterations) or not iterations else int(iterations)

@@ -220,7 +220,12 @@ class Runs:
         return means_over_seeds(self.values(metric, **where), by)
 
     def by_seed(self, metric: str, **where: Any) -> dict[Method, SeedValues]:
-        """The values of a metric by method, then by seed; `where` as for `values`."""
+        """The values of a metric by method, then by seed.
+
+        Args:
+            metric: a value of the column `metric`.
+            where: as for `values`.
+        """
         found: dict[Method, SeedValues] = {}
         rows = self.values(metric, **where)
         units = rows["unit"] if "unit" in rows else [""] * len(rows)

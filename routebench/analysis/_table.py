@@ -37,11 +37,19 @@ class Column:
     extra: bool = False
 
     def of(self, row: Row) -> str:
-        """Text of the cell."""
+        """Text of the cell.
+
+        Args:
+            row: a row of the table, as a dictionary.
+        """
         return shown(self.value(row), self.text) if isinstance(self.text, str) else self.text(row)
 
     def value(self, row: Row) -> Any:
-        """Sort key of the cell."""
+        """Sort key of the cell.
+
+        Args:
+            row: a row of the table, as a dictionary.
+        """
         if self.key in row:
             return row[self.key]
         key, _, part = self.key.rpartition(".")

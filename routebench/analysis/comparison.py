@@ -113,7 +113,12 @@ class Comparison:
         return self.table[self.table["n_ok"] > 0]
 
     def verdict(self, ours: Method, theirs: Method) -> Verdict:
-        """Tells whether the first of two methods is significantly better or worse on the seeds of both."""
+        """Tells whether the first of two methods is significantly better or worse on the seeds of both.
+
+        Args:
+            ours: the method that the verdict is on.
+            theirs: the method that it is compared with.
+        """
         if (theirs, ours) in self.pairs:
             return (-self.pairs[theirs, ours]).verdict
         return self.pairs.get((ours, theirs), Estimate()).verdict
@@ -125,7 +130,11 @@ class Comparison:
         return {method: self.verdict(first, method) for method in others}
 
     def with_verdict(self, verdict: Verdict) -> list[Method]:
-        """The methods against which that of the highest mean has a verdict."""
+        """The methods against which that of the highest mean has a verdict.
+
+        Args:
+            verdict: the verdict that is looked for.
+        """
         return [method for method, found in self.over.items() if found is verdict]
 
     @property

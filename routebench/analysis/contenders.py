@@ -262,7 +262,11 @@ class PairedAnswers:
         return replace(found, kind=ALIKE, n=len(self.ours))
 
     def p_beyond_over_images(self, margin: float) -> float:
-        """The p-value of a difference of `margin` points or more, in either direction, of these networks."""
+        """The p-value of a difference of `margin` points or more, in either direction, of these networks.
+
+        Args:
+            margin: the smallest difference that matters, in points, above zero.
+        """
         found = self.over_images
         error = found.half_width / float(special.ndtri((1 + statistics.CONFIDENCE) / 2))
         return float(special.ndtr((abs(found.mean) - margin) / error))
@@ -274,7 +278,11 @@ class PairedAnswers:
         return len(apart) > 1 and bool((apart == apart[0]).all() and apart[0] != 0)
 
     def p_beyond(self, margin: float) -> float:
-        """The p-value of a difference of `margin` points or more, in either direction."""
+        """The p-value of a difference of `margin` points or more, in either direction.
+
+        Args:
+            margin: the smallest difference that matters, in points, above zero.
+        """
         if self._is_tied:
             return self.p_beyond_over_images(margin)
         return statistics.crossed_equivalence_p(

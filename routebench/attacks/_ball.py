@@ -195,7 +195,11 @@ class Ball:
         self.add(name, loss, outcome, places)
 
     def take_over(self, smaller: "Ball") -> None:
-        """An image found with a smaller budget lies within this one too."""
+        """Takes over what a smaller budget broke: an image found there lies within this ball too.
+
+        Args:
+            smaller: the ball of a smaller budget, of the same images.
+        """
         new = smaller.broken_by() & ~self.broken_by()
         self.images[new] = smaller.images[new]
         self.broken["smaller", NO_LOSS] = smaller.broken_by()

@@ -45,7 +45,11 @@ class Victim(Model):  # type: ignore[misc]  # foolbox comes without types that m
         return restore(ep.astensor(self.output(images.raw).logits))
 
     def output(self, images: Tensor) -> Output:
-        """All that the network says; with a gradient if the images have one."""
+        """All that the network says; with a gradient if the images have one.
+
+        Args:
+            images: (image, channel, height, width), values in [0, 1], on the network's device.
+        """
         self.queries += len(images)
         with torch.set_grad_enabled(images.requires_grad):
             found: Output = self.network(images)

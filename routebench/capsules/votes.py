@@ -77,7 +77,11 @@ class Votes:
         return reference.in_lanes(self._given)
 
     def competing_over(self, axis: str) -> "Votes":
-        """The same votes, with coupling that sums to one over another axis of `routebench.capsules.AXES`."""
+        """The same votes, with coupling that sums to one over another axis of `routebench.capsules.AXES`.
+
+        Args:
+            axis: one of `AXES`.
+        """
         own = copy(self)
         own.competition = Competition(axis, windows=self.competition.windows, orphan=self.competition.orphan)
         own._given = replace(self._given, competition=own.competition)
@@ -102,6 +106,9 @@ class Votes:
         """Distances of children from what their parents' means predict for them: `(V_ij - mean_j) W_ij^-1`, stored.
 
         For weights that are square matrices. Source: Hinton, Sabour and Frosst, ICLR 2018, appendix A.2.
+
+        Args:
+            means: the mean of the votes for each parent, (lane, parent, pose).
         """
         apart, inverse = self.dense() - means[:, None], torch.linalg.inv(self._given.weight)
         if self._given.is_matrix:
@@ -170,7 +177,11 @@ class Votes:
         return products.aggregate(self._given, coupling)
 
     def agreement(self, poses: Float[Tensor, "lane parent pose"]) -> Float[Tensor, "lane child parent"]:
-        """The dot product of each vote with its parent's pose. Votes are made as in `aggregate`."""
+        """The dot product of each vote with its parent's pose. Votes are made as in `aggregate`.
+
+        Args:
+            poses: poses of the parents, (lane, parent, pose).
+        """
         if (stored := self._kept) is not None:
             return reference.dot(stored, poses).transpose(1, 2)
         return products.agreement(self._given, poses)

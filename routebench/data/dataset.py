@@ -34,7 +34,16 @@ class Divisible(Protocol):
         """Makes images that are always the same."""
 
     def divided(self, kept: Tensor, tested: Tensor, seed: int) -> tuple["Divisible", "Images"]:
-        """The same of some of the others, and fixed images of the rest."""
+        """Divides the images that others are composed of: some compose training images, and the rest fixed ones.
+
+        Args:
+            kept: numbers of the images that training images are composed of.
+            tested: numbers of the rest.
+            seed: seed of the fixed images.
+
+        Returns:
+            the composition of those kept, and fixed images of the rest.
+        """
 
 
 @dataclass(frozen=True)
@@ -91,11 +100,19 @@ class Images:
         return Images(self.pixels[alone], self.labels[alone].to(torch.int64).argmax(dim=1))
 
     def at(self, indices: Tensor) -> "Images":
-        """The images at `indices`, in that order."""
+        """The images at `indices`, in that order.
+
+        Args:
+            indices: numbers of images, in the order in which they are wanted.
+        """
         return Images(self.pixels[indices], self.labels[indices])
 
     def joined(self, more: "Images") -> "Images":
-        """These images, and then `more`."""
+        """These images, and then `more`.
+
+        Args:
+            more: images of the same shape, with labels of the same kind.
+        """
         return Images(torch.cat([self.pixels, more.pixels]), torch.cat([self.labels, more.labels]))
 
 

@@ -24,15 +24,27 @@ class Answers:
         return (self.answered == self.shown).all(dim=1)
 
     def exact_match(self, of: Bool[Tensor, " image"] | None = None) -> float | None:
-        """Share (%) of images that are right, among all or those chosen; None where there is none."""
+        """Share (%) of images that are right, among all or those chosen; None where there is none.
+
+        Args:
+            of: the images that count, one truth value each; None for all.
+        """
         return share(self.correct if of is None else self.correct[of])
 
     def recall(self, label: int) -> float | None:
-        """Share (%) of the images showing a class in which it is answered."""
+        """Share (%) of the images showing a class in which it is answered.
+
+        Args:
+            label: number of the class, from 0.
+        """
         return share(self.answered[self.shown[:, label], label])
 
     def precision(self, label: int) -> float | None:
-        """Share (%) of the images in which a class is answered that show it."""
+        """Share (%) of the images in which a class is answered that show it.
+
+        Args:
+            label: number of the class, from 0.
+        """
         return share(self.shown[self.answered[:, label], label])
 
 

@@ -62,7 +62,11 @@ class CapsuleNetwork(nn.Module):
         self.decoder = decoder
 
     def forward(self, images: Float[Tensor, "batch channel height width"]) -> Output:
-        """Images with values in [0, 1]."""
+        """Answers to images, with the capsules of every layer.
+
+        Args:
+            images: (batch, channel, height, width), values in [0, 1].
+        """
         found = self.run_layers(list(self.layers), self.primary(self.features(images)))  # type: ignore[arg-type]
         classes = found[-1]
         if self.readout is None:
@@ -72,7 +76,15 @@ class CapsuleNetwork(nn.Module):
         return Output(logits, logits.sigmoid(), found)
 
     def reconstruct(self, output: Output, labels: Int[Tensor, " batch"]) -> Float[Tensor, "batch channel height width"]:
-        """Images decoded from the capsules of the given classes; all other capsules are set to zero."""
+        """Images decoded from the capsules of the given classes; all other capsules are set to zero.
+
+        Args:
+            output: the network's answer to a batch.
+            labels: the class whose capsule is decoded, for each image.
+
+        Raises:
+            ValueError: the network has no decoder.
+        """
         if self.decoder is None:
             raise ValueError("this network has no decoder; build it with decoder=True")
         poses = output.layers[-1].poses

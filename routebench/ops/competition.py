@@ -36,7 +36,14 @@ class Competition:
         self.orphan = orphan
 
     def couple(self, logits: Float[Tensor, "lane child parent"]) -> Float[Tensor, "lane child parent"]:
-        """Normalised exponentials of the logits over the competition axis."""
+        """Normalised exponentials of the logits over the competition axis.
+
+        Args:
+            logits: (lane, child, parent); lanes are images, or images x positions with positions running fastest.
+
+        Returns:
+            coupling coefficients of the same shape, between 0 and 1.
+        """
         if self.axis == "none":
             return torch.ones_like(logits)
         if self.axis == "children":
@@ -46,7 +53,12 @@ class Competition:
         return self._over_positions(logits, self.windows)
 
     def uniform(self, like: Float[Tensor, "lane child _"], parents: int) -> Float[Tensor, "lane child"]:
-        """The coupling that equal logits give, which is the same for every parent that sees a child."""
+        """The coupling that equal logits give, which is the same for every parent that sees a child.
+
+        Args:
+            like: any values of the children, (lane, child, ...), which give device and type.
+            parents: number of parents, or of parent types in a convolutional layer.
+        """
         positions = self.windows.positions if self.windows else 1
         start = self.couple(like.new_zeros(positions, like.shape[1], parents))[..., 0]
         return start.repeat(like.shape[0] // positions, 1)

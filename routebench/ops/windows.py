@@ -59,7 +59,11 @@ class Windows:
             return child.reshape(self.positions, -1)
 
     def gather(self, cells: Shaped[Tensor, "batch cell *rest"]) -> Shaped[Tensor, "lane child *rest"]:
-        """Values that each parent position sees, repeated where windows overlap; lanes are images x positions."""
+        """Values that each parent position sees, repeated where windows overlap; lanes are images x positions.
+
+        Args:
+            cells: values of every cell of the layer below, (batch, cell, ...).
+        """
         batch, _, *rest = cells.shape
         grid = cells.reshape(batch, self.height, self.width, self.types * math.prod(rest))
         seen = grid.unfold(1, self.kernel, self.stride).unfold(2, self.kernel, self.stride)  # b h w features row column
