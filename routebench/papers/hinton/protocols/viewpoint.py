@@ -34,7 +34,14 @@ class Viewpoint(Protocol):
     chooses = "epochs of equal accuracy"
 
     def expect(self, data: Dataset) -> None:
-        """Test images that are known to be of familiar viewpoints, or of others."""
+        """Expects test images that are known to be of familiar viewpoints, or of others.
+
+        Args:
+            data: the data set, with all its parts.
+
+        Raises:
+            UserError: the data set has no condition `familiar`.
+        """
         if "familiar" not in data.conditions:
             raise UserError(
                 f"protocol viewpoint: expected a data set with familiar viewpoints to train on, got {data.name}, which "
