@@ -131,21 +131,28 @@ class Once:
 
     def __init__(self, check: Check, **own: Check):
         self._check, self._own = check, own
-        self._absent = dict.fromkeys(own)
-        self._seen: set[bytes] = set()
+        self._seen: dict[bytes, Mapping[str, Any]] = {}
 
     def __call__(self, value: Any) -> bool:
         """Tells whether it is such a table."""
         try:
-            kind = exact_bytes({**value, **self._absent})
+            kind = self._kind(value)
         except (TypeError, ValueError):  # no table, or one too deep
             return False
         if kind in self._seen:
             return all(check(value[key]) for key, check in self._own.items() if key in value)
         if self._check(value):
-            self._seen.add(kind)
+            self._seen[kind] = value
             return True
         return False
+
+    def shared(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """The same table, which was checked, with the parts of the first one of its kind, to save memory."""
+        kept = self._seen.setdefault(self._kind(value), value)
+        return {**kept, **{key: value[key] for key in self._own if key in value}}
+
+    def _kind(self, value: Mapping[str, Any]) -> bytes:
+        return exact_bytes({**value, **{key: None for key in self._own if key in value}})
 
 
 def exact_bytes(value: Any) -> bytes:

@@ -7,10 +7,11 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 from routebench.engine.results import _checks as checks
-from routebench.engine.results._checks import by_name, each, is_text, is_whole, maybe, table
+from routebench.engine.results._checks import Check, Once, by_name, each, is_seconds, is_text, is_whole, maybe, table
 
 SCHEMA = 2
 """Incremented when records of earlier versions become unreadable."""
@@ -72,10 +73,13 @@ def distinct(identity: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = {name: value for name, value in identity.items() if name != "defaults"}
     for name, defaults in (identity.get("defaults") or {}).items():
-        found[name] = {
-            key: value for key, value in found[name].items() if key not in defaults or value != defaults[key]
-        }
+        found[name] = _without(found[name], defaults)
     return found
+
+
+def _without(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that do not have their defaults."""
+    return {key: value for key, value in settings.items() if key not in defaults or value != defaults[key]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +104,15 @@ class Stored:
         return table({one.name: known[one.name] for one in own if one.default is MISSING}, known)
 
     @classmethod
+    @cache
+    def names(cls) -> frozenset[str]:
+        """The keys that this version knows."""
+        return frozenset(one.name for one in fields(cls) if one.name != "others")
+
+    @classmethod
     def read(cls: type[Kind], content: Mapping[str, Any]) -> Kind:
         """Makes the object from a table that was checked."""
-        own = {one.name for one in fields(cls)} - {"others"}
+        own = cls.names()
         known = {key: value for key, value in content.items() if key in own}
         known |= {key: kind.read(known[key]) for key, kind in cls.inner.items()}
         return cls(**known, others={key: value for key, value in content.items() if key not in own})
@@ -166,6 +176,10 @@ class Identity(Stored):
     def key(self) -> str:
         """16 hex digits of what distinguishes it."""
         return digest(distinct(self.as_dict()))
+
+    def distinct(self, settings: str) -> dict[str, Any]:
+        """One of `SETTINGS` without what has its default, as in `distinct`."""
+        return _without(getattr(self, settings), (self.defaults or {}).get(settings, {}))
 
     @property
     def is_trial(self) -> bool:
@@ -233,6 +247,32 @@ class Record(Stored):
 
 
 RECORD = Record.check()
+
+
+class Many:
+    """Many records: looks once at each kind of identity, origin and metric, and keeps equal tables once.
+
+    Args:
+        metrics: the check of a record's metrics.
+    """
+
+    def __init__(self, metrics: Check | None = None):
+        self._parts = {
+            "identity": Once(IDENTITY, seed=is_whole),
+            "provenance": Once(PROVENANCE, seconds=is_seconds, finished=is_text),
+        }
+        own: dict[str, Check] = {"metrics": metrics or each(Once(METRIC, value=checks.is_value))}
+        self.check = Record.check(**own, **self._parts)
+
+    def read(self, content: Mapping[str, Any]) -> Record:
+        """Makes the record from a table that was checked."""
+        return Record.read({**content, **{name: part.shared(content[name]) for name, part in self._parts.items()}})
+
+    def plan(self, content: Mapping[str, Any]) -> "StoredPlan":
+        """Makes the plan from a table that was checked."""
+        identities = self._parts["identity"]
+        cells = [{**cell, "identity": identities.shared(cell["identity"])} for cell in content["cells"]]
+        return StoredPlan.read({**content, "cells": cells})
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from routebench.engine.results._checks import expect_key, is_key
 from routebench.engine.results._fit_files import gone_from_fits, notes_of
 from routebench.engine.results._folder import CHANGED, LOST, UNREADABLE, Reader, other_schema
 from routebench.engine.results._pack import RECORDS, files_of, is_packed
-from routebench.engine.results._record import RECORD, SCHEMA, Record, StoredPlan
+from routebench.engine.results._record import SCHEMA, Many, Record, StoredPlan
 from routebench.errors import UserError, unknown
 from routebench.given import checked
 from routebench.received import expect_plain, read_plain
@@ -54,6 +54,7 @@ class Store:
         self.files = files_of(self.path)
         """The folder of the files: `path`, or for a pack its copy."""
         self._reader = Reader(self.files, self.warnings)
+        self._many = Many()
 
     def tell(self) -> None:
         """Logs the warnings that it has not logged before."""
@@ -165,14 +166,14 @@ class Store:
         """All records that count, in the order of their keys."""
         self.check_schema()
         for file in sorted((self.files / "records").glob("*.json")):
-            found = self._reader.read(file, RECORD)
-            if found is not None and self._counts(record := Record.read(found[0])):
+            found = self._reader.read(file, self._many.check)
+            if found is not None and self._counts(record := self._many.read(found[0])):
                 yield record
 
     def _record(self, key: str) -> Record | None:
         """A run's record, whether it counts or not."""
-        found = self._reader.read(self._file("records", key), RECORD)
-        return None if found is None else Record.read(found[0])
+        found = self._reader.read(self._file("records", key), self._many.check)
+        return None if found is None else self._many.read(found[0])
 
     def _counts(self, record: Record) -> bool:
         """Tells whether all files that a record names exist: without raw outputs, tests would give other results."""
@@ -289,7 +290,7 @@ class Store:
         self.check_schema()
         found = [self._reader.read(file, plans.is_plan) for file in (self.files / "plans").glob("*.json")]
         return [
-            StoredPlan.read(content)
+            self._many.plan(content)
             for content in sorted((plan[0] for plan in found if plan is not None), key=plans.age)
         ]
 
