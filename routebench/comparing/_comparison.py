@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 
 from routebench.analysis.wording import plural
-from routebench.comparing._folders import CellPair, Pairs, Side, notes_of, pair_up, read_side
+from routebench.comparing._folders import CellPair, Mark, Pairs, Side, Spot, notes_of, pair_up, read_side
 from routebench.comparing._noise import Noise
 from routebench.comparing._series import (
     ABSOLUTE,
     SPEEDS,
     Group,
     PairedSeries,
-    Spot,
+    Values,
     once_timed,
     series_of,
-    spot_of,
     values_of,
 )
 from routebench.comparing._verdicts import (
@@ -36,7 +35,6 @@ from routebench.comparing._verdicts import (
 from routebench.errors import UserError, unknown
 from routebench.units import is_of_machine
 
-Rows = Iterable[Mapping[str, Any]]
 UNDEFINED = {"precision": "recall"}
 """Metrics that are undefined where another one of the same place is 0: what is never answered has no precision."""
 
@@ -253,12 +251,12 @@ def lost_metrics(pairs: Iterable[CellPair], metrics: Collection[str] = ()) -> tu
 def _of(pair: CellPair) -> Iterator[LostMetric]:
     lost: dict[str, list[str]] = {}
     theirs: dict[Spot, list[Any]] = {}
-    for metric in pair.head.metrics:
-        if metric.get("epoch") is None:
-            theirs.setdefault(spot_of(metric), []).append(metric["value"])
-    for spot, rows in values_of(pair.base).items():
-        instead = _instead(rows, theirs.get(spot, []))
-        if instead and _counts(rows, pair) and not _is_undefined(spot, theirs):
+    for mark, value in zip(pair.head.marks, pair.head.values, strict=True):
+        if mark.epoch is None:
+            theirs.setdefault(mark.spot, []).append(value)
+    for spot, ours in values_of(pair.base).items():
+        instead = _instead(ours, theirs.get(spot, []))
+        if instead and _counts(ours.mark, pair) and not _is_undefined(spot, theirs):
             lost.setdefault(spot[0], []).append(instead)
     for name, values in lost.items():
         count = "" if len(values) == 1 else f" ({plural(len(values), 'setting')})"
@@ -271,25 +269,24 @@ def _is_undefined(spot: Spot, theirs: Mapping[Spot, list[Any]]) -> bool:
     return bool(decides) and all(value == 0 for value in decides)
 
 
-def _counts(rows: Rows, pair: CellPair) -> bool:
+def _counts(mark: Mark, pair: CellPair) -> bool:
     """Tells whether it would have been judged."""
-    (name, unit, direction), *_ = ((row["metric"], row["unit"], row["higher_is_better"]) for row in rows)
-    uncounted = name in SPEEDS or name.endswith("_iqr") or (pair.machines and is_of_machine(unit))
-    return direction is not None and not uncounted
+    name = mark.spot[0]
+    uncounted = name in SPEEDS or name.endswith("_iqr") or (pair.machines and is_of_machine(mark.unit))
+    return mark.higher_is_better is not None and not uncounted
 
 
-def _instead(base: Rows, head: list[Any]) -> str:
+def _instead(base: Values, head: list[Any]) -> str:
     """The words for what HEAD has in place of a number; empty if HEAD has it, or BASE lacks it too."""
-    ours = list(base)
-    if not all(math.isfinite(row["value"]) for row in ours):
+    if not all(map(math.isfinite, base.numbers)):
         return ""
     if not head:
         return "gone"
     for value in head:
         if value is None or not math.isfinite(value):
             return "no value" if value is None else str(value)
-    if ours[0]["unit"] not in ABSOLUTE and ours[0]["higher_is_better"]:
-        return _nothing([row["value"] for row in ours], head)
+    if base.mark.unit not in ABSOLUTE and base.mark.higher_is_better:
+        return _nothing(base.numbers, head)
     return ""
 
 

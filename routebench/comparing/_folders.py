@@ -4,7 +4,7 @@ Runs are matched by the names that a user knows them by, not by the hash of the 
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routebench.analysis.wording import listed, plural
-from routebench.engine.results import NOT_RUN, Identity, Store, distinct
+from routebench.engine.results import NOT_RUN, Identity, Store, exact_bytes
 from routebench.errors import UserError
 
+REPEATS = ("repeat", "round")
+"""Coordinates that number measurements of one and the same thing."""
 FAILED = ("failed", "diverged", "oom", "timeout", "changed")
 MACHINE = ("device", "processor", "gpu", "threads")
 """Facts of provenance that have to agree before times, memory and rates may be compared."""
@@ -51,6 +53,28 @@ class Address:
         return tuple(value for name, value in vars(self).items() if name != "options")
 
 
+Spot = tuple[str, str, int | None, tuple[tuple[str, Any], ...]]
+"""Metric, split, test iterations, the protocol's own coordinates."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mark:
+    """What a value measures, once for all runs of a folder."""
+
+    spot: Spot
+    unit: str
+    higher_is_better: bool | None
+    epoch: int | None
+
+    @classmethod
+    def of(cls, metric: Mapping[str, Any]) -> "Mark":
+        """Reads it from a metric of a record."""
+        where = metric.get("where", {})
+        coordinates = tuple(sorted((key, value) for key, value in where.items() if key not in REPEATS))
+        spot = metric["metric"], metric["split"], metric.get("test_iterations"), coordinates
+        return cls(spot, metric["unit"], metric["higher_is_better"], metric.get("epoch"))
+
+
 @dataclass(frozen=True)
 class MeasuredCell:
     """A planned run and what became of it.
@@ -60,7 +84,9 @@ class MeasuredCell:
         label: the label of the method, as shown.
         status: as in the record; `not run` without one.
         reason: the reason of a failure.
-        identity, provenance, metrics: as in the record; the last two are empty without one.
+        identity, provenance: as in the record; the second is empty without one.
+        marks: what each of its values measures.
+        values: as in the record.
     """
 
     key: str
@@ -69,7 +95,8 @@ class MeasuredCell:
     reason: str
     identity: Identity
     provenance: Mapping[str, Any]
-    metrics: tuple[Mapping[str, Any], ...]
+    marks: tuple[Mark, ...] = ()
+    values: tuple[Any, ...] = ()
 
     @property
     def name(self) -> str:
@@ -226,22 +253,42 @@ def notes_of(base: Side, head: Side) -> Iterator[str]:
     yield from _grouped("Other versions, {}: a difference may come from that", versions)
 
 
+class _Marks:
+    """Marks of many runs: equal ones, and rows of equal ones, are one object."""
+
+    def __init__(self) -> None:
+        self._single: dict[bytes, Mark] = {}
+        self._rows: dict[tuple[Mark, ...], tuple[Mark, ...]] = {}
+
+    def of(self, metrics: Iterable[Mapping[str, Any]]) -> tuple[Mark, ...]:
+        """The marks of a run's metrics."""
+        row = tuple(map(self._of, metrics))
+        return self._rows.setdefault(row, row)
+
+    def _of(self, metric: Mapping[str, Any]) -> Mark:
+        known = exact_bytes({**metric, "value": None})
+        if known not in self._single:
+            self._single[known] = Mark.of(metric)
+        return self._single[known]
+
+
 def _cells(
     store: Store, planned: list[dict[Any, Any]], identities: Mapping[str, Identity]
 ) -> Iterator[tuple[Address, MeasuredCell]]:
+    marks = _Marks()
     for row in planned:
         key, known = str(row["cell"]), identities[row["cell"]]
         kept = None if row["status"] == NOT_RUN else store.whole(key)  # its raw outputs may be damaged
-        cell = MeasuredCell(key, row["label"], NOT_RUN, "", known, {}, ())
+        cell = MeasuredCell(key, row["label"], NOT_RUN, "", known, {})
         if kept is not None:
             cell = replace(
-                cell, status=kept.status, reason=kept.reason, provenance=kept.provenance, metrics=tuple(kept.metrics)
-            )
+                cell, status=kept.status, reason=kept.reason, provenance=kept.provenance,
+                marks=marks.of(kept.metrics), values=tuple(metric["value"] for metric in kept.metrics),
+            )  # fmt: skip
         yield _address(str(row["preset"]), str(row["method_params"]), known), cell
 
 
 def _address(preset: str, params: str, known: Identity) -> Address:
-    told = distinct(known.as_dict())
     return Address(
         suite=known.suite,
         preset=preset,
@@ -250,10 +297,10 @@ def _address(preset: str, params: str, known: Identity) -> Address:
         params=params,
         iterations=known.iterations,
         model=known.model,
-        model_params=json.dumps(told["model_params"], sort_keys=True),
+        model_params=json.dumps(known.distinct("model_params"), sort_keys=True),
         data=known.data,
         seed=known.seed,
-        options=json.dumps(told["options"], sort_keys=True),
+        options=json.dumps(known.distinct("options"), sort_keys=True),
     )
 
 
@@ -276,7 +323,7 @@ def _unplanned(base: Side, head: Side, pairs: list[CellPair]) -> Iterator[CellPa
     both = {(where.suite, where.preset) for where in head.cells}
     for where, ours in base.cells.items():
         if ours.status == "ok" and ours.key not in paired and (where.suite, where.preset) in both:
-            absent = replace(ours, status="not planned", reason="HEAD does not plan it", provenance={}, metrics=())
+            absent = MeasuredCell(ours.key, ours.label, "not planned", "HEAD does not plan it", ours.identity, {})
             yield CellPair(where, ours, absent, "", "")
 
 
@@ -295,6 +342,8 @@ def _machines(base: MeasuredCell, head: MeasuredCell) -> str:
 
 def _changes(base: Mapping[str, Any], head: Mapping[str, Any]) -> str:
     """`epochs 6 → 9, loss margin → spread`."""
+    if base == head:
+        return ""
     names = [name for name in {**base, **head} if base.get(name) != head.get(name)]
     return ", ".join(f"{name} {_or_none(base.get(name))} → {_or_none(head.get(name))}" for name in names)
 
@@ -312,7 +361,7 @@ def _or_none(value: Any) -> str:
 def _by_recipe(pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:
     """Names settings of the recipe that differ, but for those that have their defaults."""
     for pair in pairs:
-        ours, theirs = (distinct(cell.identity.as_dict())["training"] for cell in (pair.base, pair.head))
+        ours, theirs = (cell.identity.distinct("training") for cell in (pair.base, pair.head))
         yield _changes(ours, theirs), pair
 
 

@@ -2,18 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from routebench.analysis.wording import plural
-from routebench.comparing._folders import Address, CellPair, MeasuredCell, Side
+from routebench.comparing._folders import Address, CellPair, Mark, MeasuredCell, Side, Spot
 from routebench.units import TIMES, is_of_machine
 
 FloatArray = NDArray[np.float64]
-REPEATS = ("repeat", "round")
-"""Coordinates that number measurements of one and the same thing."""
 PART = "part"
 """The coordinate that says what of a network was measured; what is slower in one part need not be in another."""
 OTHER_ITERATIONS = "at other iterations"
@@ -77,6 +74,7 @@ class PairedSeries:
     obstacle: str = ""
     right: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     base_means: dict[int, float] = field(default_factory=dict)
+    _changes: dict[int, float] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -99,12 +97,18 @@ class PairedSeries:
 
         The change; 0 if it is within rounding.
         """
+        if seed not in self._changes:
+            self._changes[seed] = self._change(seed)
+        return self._changes[seed]
+
+    def _change(self, seed: int) -> float:
         base, head = self.base[seed], self.head[seed]
         if np.array_equal(base, head):  # zeros have no logarithm
             return 0.0
         if self.group.relative:
             base, head = np.log(base), np.log(head)
-        change, scale = float(head.mean() - base.mean()), float(np.abs([base.mean(), head.mean()]).max())
+        before, after = mean(base), mean(head)
+        change, scale = after - before, max(abs(before), abs(after))
         return 0.0 if abs(change) <= ROUNDING * max(scale, self.group.relative) else change
 
     @property
@@ -112,6 +116,11 @@ class PairedSeries:
         """Tells whether neither seeds nor repeats change the value on either side: then any other value is a change."""
         sides = [np.concatenate(list(values.values())) for values in (self.base, self.head)]
         return len(self.base) > 1 and all(np.ptp(side) <= ROUNDING * np.abs(side).max() for side in sides)
+
+
+def mean(values: FloatArray) -> float:
+    """The mean, without the detours of numpy for a single value."""
+    return float(values[0] if values.size == 1 else values.mean())
 
 
 def once_timed(series: Sequence[PairedSeries]) -> bool:
@@ -130,8 +139,12 @@ def series_of(pairs: Iterable[CellPair], base: Side, head: Side) -> tuple[list[P
         ours, theirs = values_of(pair.base), values_of(pair.head)
         alone["BASE"] |= {spot[0] for spot in ours.keys() - theirs.keys()}
         alone["HEAD"] |= {spot[0] for spot in theirs.keys() - ours.keys()}
+        setting = _setting(pair.address)
         for spot in (spot for spot in ours if spot in theirs):
-            _add(by_key, pair, spot, ours[spot], theirs[spot])
+            series = by_key.get((setting, spot))
+            if series is None:
+                series = by_key[setting, spot] = _new_series(pair, ours[spot].mark)
+            _add(series, pair, ours[spot], theirs[spot])
     _add_other_seeds(by_key, base)
     notes = [f"Metrics only in {who}: {', '.join(sorted(names))}." for who, names in alone.items() if names]
     for series in by_key.values():
@@ -141,66 +154,65 @@ def series_of(pairs: Iterable[CellPair], base: Side, head: Side) -> tuple[list[P
     return list(by_key.values()), notes
 
 
-Spot = tuple[str, str, int | None, tuple[tuple[str, Any], ...]]
-"""Metric, split, test iterations, the protocol's own coordinates."""
+@dataclass(slots=True)
+class Values:
+    """The values of a run in one spot; several are repeats. The mark is that of the first."""
+
+    mark: Mark
+    numbers: list[float]
 
 
-def values_of(cell: MeasuredCell) -> dict[Spot, list[Mapping[str, Any]]]:
-    """The metrics of a run by what they measure; several of one are repeats."""
-    by_spot: dict[Spot, list[Mapping[str, Any]]] = {}
-    for metric in cell.metrics:
-        if metric.get("epoch") is None and metric["metric"] != "absent" and metric["value"] is not None:
-            by_spot.setdefault(spot_of(metric), []).append(metric)
+def values_of(cell: MeasuredCell) -> dict[Spot, Values]:
+    """The values of a run by what they measure."""
+    by_spot: dict[Spot, Values] = {}
+    for mark, value in zip(cell.marks, cell.values, strict=True):
+        if mark.epoch is None and value is not None and mark.spot[0] != "absent":
+            known = by_spot.get(mark.spot)
+            if known is None:
+                by_spot[mark.spot] = Values(mark, [value])
+            else:
+                known.numbers.append(value)
     return by_spot
 
 
-def spot_of(metric: Mapping[str, Any]) -> Spot:
-    """The quantity that one value of a run measures."""
-    coordinates = tuple(sorted((key, value) for key, value in metric.get("where", {}).items() if key not in REPEATS))
-    return metric["metric"], metric["split"], metric.get("test_iterations"), coordinates
-
-
-def _add(
-    by_key: dict[tuple[object, ...], PairedSeries],
-    pair: CellPair,
-    spot: Spot,
-    base: list[Mapping[str, Any]],
-    head: list[Mapping[str, Any]],
-) -> None:
-    address, (metric, split, tested, coordinates) = pair.address, spot
+def _new_series(pair: CellPair, mark: Mark) -> PairedSeries:
+    """A series without values."""
+    address, (metric, split, tested, coordinates) = pair.address, mark.spot
     trained = address.iterations
     note = OTHER_ITERATIONS if tested not in (None, trained) else ""
     parts = [f"in {value}" for key, value in coordinates if key == PART]
-    unit, higher = base[0]["unit"], base[0]["higher_is_better"]
-    group = Group(
-        address.suite, address.preset, address.data, metric, split, unit, higher, " ".join([note, *parts]).strip()
-    )
+    note_of_parts, named = " ".join([note, *parts]).strip(), (address.suite, address.preset, address.data)
+    group = Group(*named, metric, split, mark.unit, mark.higher_is_better, note_of_parts)
     where = [f"{key} {value}" for key, value in coordinates if key != PART]
     where += [f"tested with T={tested}"] if note else []
-    method = pair.base.label
-    series = by_key.setdefault(_key(address, spot), PairedSeries(group, method, trained, ", ".join(where)))
-    other = (head[0]["unit"], head[0]["higher_is_better"])
+    return PairedSeries(group, pair.base.label, trained, ", ".join(where))
+
+
+def _add(series: PairedSeries, pair: CellPair, base: Values, head: Values) -> None:
+    seed, unit, higher = pair.address.seed, base.mark.unit, base.mark.higher_is_better
+    other = (head.mark.unit, head.mark.higher_is_better)
     if other != (unit, higher):
         series.obstacle = f"unit or direction differs: {unit!r}, {higher} in BASE, {other[0]!r}, {other[1]} in HEAD"
     of_machine = pair.machines and is_of_machine(unit)
     series.obstacle = series.obstacle or pair.obstacle or (f"other machine: {pair.machines}" if of_machine else "")
-    series.base[address.seed] = np.array([row["value"] for row in base], dtype=np.float64)
-    series.head[address.seed] = np.array([row["value"] for row in head], dtype=np.float64)
-    series.cells[address.seed] = pair
+    series.base[seed] = np.array(base.numbers, dtype=np.float64)
+    series.head[seed] = np.array(head.numbers, dtype=np.float64)
+    series.cells[seed] = pair
 
 
-def _key(address: Address, spot: Spot) -> tuple[object, ...]:
+def _setting(address: Address) -> tuple[object, ...]:
     """The key of one setting, over its seeds."""
-    return (*(value for name, value in vars(address).items() if name != "seed"), spot)
+    return tuple(value for name, value in vars(address).items() if name != "seed")
 
 
 def _add_other_seeds(by_key: Mapping[tuple[object, ...], PairedSeries], base: Side) -> None:
     """Adds BASE's seeds that HEAD lacks, so that all of them estimate BASE's spread."""
     for address, cell in base.cells.items():
-        for spot, rows in values_of(cell).items():
-            series = by_key.get(_key(address, spot))
-            if series is not None and cell.status == "ok":
-                series.base_means[address.seed] = float(np.mean([row["value"] for row in rows]))
+        setting = _setting(address)
+        for spot, values in values_of(cell).items() if cell.status == "ok" else ():
+            series = by_key.get((setting, spot))
+            if series is not None:
+                series.base_means[address.seed] = mean(np.array(values.numbers, dtype=np.float64))
 
 
 def _without_unknown_seeds(series: PairedSeries) -> Iterator[str]:

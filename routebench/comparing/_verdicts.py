@@ -10,7 +10,7 @@ from routebench import statistics
 from routebench.analysis.wording import listed
 from routebench.comparing._evidence import Evidence, weigh
 from routebench.comparing._noise import SEEN, Noise
-from routebench.comparing._series import NO_RATIO, Group, PairedSeries, once_timed
+from routebench.comparing._series import NO_RATIO, Group, PairedSeries, mean, once_timed
 from routebench.errors import UserError
 from routebench.units import TIMED
 
@@ -208,8 +208,8 @@ def _rows(series: Sequence[PairedSeries]) -> Iterable[tuple[str, list[PairedSeri
 def _plain(level: str, series: Sequence[PairedSeries]) -> Change:
     first = series[0]
     name = {SETTING: first.name, METHOD: f"{first.method}, {len(series)} settings"}.get(level, ALL)
-    base = float(np.mean([values.mean() for one in series for values in one.base.values()]))
-    head = float(np.mean([values.mean() for one in series for values in one.head.values()]))
+    base = float(np.mean([mean(values) for one in series for values in one.base.values()]))
+    head = float(np.mean([mean(values) for one in series for values in one.head.values()]))
     return Change(first.group, level, name, tuple(series), base, head, Evidence("", math.nan))
 
 
