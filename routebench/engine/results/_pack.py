@@ -197,7 +197,9 @@ def _write(file: Path, held: Mapping[str, bytes]) -> None:
     table = pa.table({"file": pa.array(held, pa.string()), "content": pa.array(held.values(), pa.large_binary())})
     with file.open("wb") as opened:  # of a path, pyarrow reads text in UTF-8
         parquet.write_table(table, opened, compression="zstd", compression_level=LEVEL, use_dictionary=False)
-    if dict(_content(file)) != held:
+    del table
+    same = [held.get(name) == content for name, content in _content(file)]
+    if len(same) != len(held) or not all(same):
         raise UserError(f"{str(file)!r} could not be written: the disk gives back other bytes than it got")
 
 
