@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from routebench.analysis.wording import plural
-from routebench.comparing._folders import CellPair, Mark, Pairs, Side, Spot, notes_of, pair_up, read_side
+from routebench.comparing._folders import CellPair, Pairs, Quantity, Side, Spot, notes_of, pair_up, read_side
 from routebench.comparing._noise import Noise
 from routebench.comparing._series import (
     ABSOLUTE,
     SPEEDS,
     Group,
     PairedSeries,
-    Values,
+    SpotValues,
     once_timed,
     series_of,
     values_of,
@@ -269,14 +269,14 @@ def _is_undefined(spot: Spot, theirs: Mapping[Spot, list[Any]]) -> bool:
     return bool(decides) and all(value == 0 for value in decides)
 
 
-def _counts(mark: Mark, pair: CellPair) -> bool:
+def _counts(mark: Quantity, pair: CellPair) -> bool:
     """Tells whether it would have been judged."""
     name = mark.spot[0]
     uncounted = name in SPEEDS or name.endswith("_iqr") or (pair.machines and is_of_machine(mark.unit))
     return mark.higher_is_better is not None and not uncounted
 
 
-def _instead(base: Values, head: list[Any]) -> str:
+def _instead(base: SpotValues, head: list[Any]) -> str:
     """The words for what HEAD has in place of a number; empty if HEAD has it, or BASE lacks it too."""
     if not all(map(math.isfinite, base.numbers)):
         return ""

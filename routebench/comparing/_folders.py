@@ -58,8 +58,8 @@ Spot = tuple[str, str, int | None, tuple[tuple[str, Any], ...]]
 
 
 @dataclass(frozen=True, eq=False)
-class Mark:
-    """What a value measures, once for all runs of a folder."""
+class Quantity:
+    """The quantity that a value measures, kept once for all runs of a folder."""
 
     spot: Spot
     unit: str
@@ -67,7 +67,7 @@ class Mark:
     epoch: int | None
 
     @classmethod
-    def of(cls, metric: Mapping[str, Any]) -> "Mark":
+    def of(cls, metric: Mapping[str, Any]) -> "Quantity":
         """Reads it from a metric of a record."""
         where = metric.get("where", {})
         coordinates = tuple(sorted((key, value) for key, value in where.items() if key not in REPEATS))
@@ -95,7 +95,7 @@ class MeasuredCell:
     reason: str
     identity: Identity
     provenance: Mapping[str, Any]
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[Quantity, ...] = ()
     values: tuple[Any, ...] = ()
 
     @property
@@ -253,29 +253,29 @@ def notes_of(base: Side, head: Side) -> Iterator[str]:
     yield from _grouped("Other versions, {}: a difference may come from that", versions)
 
 
-class _Marks:
+class _Quantities:
     """Marks of many runs: equal ones, and rows of equal ones, are one object."""
 
     def __init__(self) -> None:
-        self._single: dict[bytes, Mark] = {}
-        self._rows: dict[tuple[Mark, ...], tuple[Mark, ...]] = {}
+        self._single: dict[bytes, Quantity] = {}
+        self._rows: dict[tuple[Quantity, ...], tuple[Quantity, ...]] = {}
 
-    def of(self, metrics: Iterable[Mapping[str, Any]]) -> tuple[Mark, ...]:
+    def of(self, metrics: Iterable[Mapping[str, Any]]) -> tuple[Quantity, ...]:
         """The marks of a run's metrics."""
         row = tuple(map(self._of, metrics))
         return self._rows.setdefault(row, row)
 
-    def _of(self, metric: Mapping[str, Any]) -> Mark:
+    def _of(self, metric: Mapping[str, Any]) -> Quantity:
         known = exact_bytes({**metric, "value": None})
         if known not in self._single:
-            self._single[known] = Mark.of(metric)
+            self._single[known] = Quantity.of(metric)
         return self._single[known]
 
 
 def _cells(
     store: Store, planned: list[dict[Any, Any]], identities: Mapping[str, Identity]
 ) -> Iterator[tuple[Address, MeasuredCell]]:
-    marks = _Marks()
+    marks = _Quantities()
     for row in planned:
         key, known = str(row["cell"]), identities[row["cell"]]
         kept = None if row["status"] == NOT_RUN else store.whole(key)  # its raw outputs may be damaged

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routebench.analysis.wording import plural
-from routebench.comparing._folders import Address, CellPair, Mark, MeasuredCell, Side, Spot
+from routebench.comparing._folders import Address, CellPair, MeasuredCell, Quantity, Side, Spot
 from routebench.units import TIMES, is_of_machine
 
 FloatArray = NDArray[np.float64]
@@ -155,27 +155,27 @@ def series_of(pairs: Iterable[CellPair], base: Side, head: Side) -> tuple[list[P
 
 
 @dataclass(slots=True)
-class Values:
+class SpotValues:
     """The values of a run in one spot; several are repeats. The mark is that of the first."""
 
-    mark: Mark
+    mark: Quantity
     numbers: list[float]
 
 
-def values_of(cell: MeasuredCell) -> dict[Spot, Values]:
+def values_of(cell: MeasuredCell) -> dict[Spot, SpotValues]:
     """The values of a run by what they measure."""
-    by_spot: dict[Spot, Values] = {}
+    by_spot: dict[Spot, SpotValues] = {}
     for mark, value in zip(cell.marks, cell.values, strict=True):
         if mark.epoch is None and value is not None and mark.spot[0] != "absent":
             known = by_spot.get(mark.spot)
             if known is None:
-                by_spot[mark.spot] = Values(mark, [value])
+                by_spot[mark.spot] = SpotValues(mark, [value])
             else:
                 known.numbers.append(value)
     return by_spot
 
 
-def _new_series(pair: CellPair, mark: Mark) -> PairedSeries:
+def _new_series(pair: CellPair, mark: Quantity) -> PairedSeries:
     """A series without values."""
     address, (metric, split, tested, coordinates) = pair.address, mark.spot
     trained = address.iterations
@@ -188,7 +188,7 @@ def _new_series(pair: CellPair, mark: Mark) -> PairedSeries:
     return PairedSeries(group, pair.base.label, trained, ", ".join(where))
 
 
-def _add(series: PairedSeries, pair: CellPair, base: Values, head: Values) -> None:
+def _add(series: PairedSeries, pair: CellPair, base: SpotValues, head: SpotValues) -> None:
     seed, unit, higher = pair.address.seed, base.mark.unit, base.mark.higher_is_better
     other = (head.mark.unit, head.mark.higher_is_better)
     if other != (unit, higher):
