@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from routebench.capsules import Sizes, Votes
     from routebench.engine.results import load_arrays, load_results
     from routebench.engine.running import Progress, load_fit
-    from routebench.interface import SuiteRun, check, compare, run_suite, write_report
+    from routebench.interface import Ranking, SuiteRun, check, compare, rank, run_suite, write_report
     from routebench.recipe import Recipe
     from routebench.registry import analyses, datasets, own_file
     from routebench.routing import Routed, RoutingMethod
 
 _MODULE_OF = {
     "Progress": "routebench.engine.running",
+    "Ranking": "routebench.interface",
     "Recipe": "routebench.recipe",
     "Routed": "routebench.routing",
     "RoutingMethod": "routebench.routing",
@@ -42,6 +43,7 @@ _MODULE_OF = {
     "load_fit": "routebench.engine.running",
     "load_results": "routebench.engine.results",
     "own_file": "routebench.registry",
+    "rank": "routebench.interface",
     "run_suite": "routebench.interface",
     "write_report": "routebench.interface",
 }
@@ -49,6 +51,7 @@ _PACKAGES = ("models", "protocols", "routing", "training")
 
 __all__ = [
     "Progress",
+    "Ranking",
     "Recipe",
     "Routed",
     "RoutingMethod",
@@ -65,6 +68,7 @@ __all__ = [
     "models",
     "own_file",
     "protocols",
+    "rank",
     "routing",
     "run_suite",
     "training",

@@ -16,7 +16,7 @@ from routebench.registry._plugins import (
     plugin_files,
     plugins_of_environment,
 )
-from routebench.registry._registry import HUES, SHOWN, Registry
+from routebench.registry._registry import HUES, SHOWN, Registry, kebab
 
 extensions = Extensions()
 EVERY = extensions.registries
@@ -54,6 +54,7 @@ __all__ = [
     "datasets",
     "extensions",
     "import_file",
+    "kebab",
     "leave_out_environment",
     "load_plugin",
     "load_suites",

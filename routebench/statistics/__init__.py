@@ -13,6 +13,8 @@ Choose the function by what would vary if the study were repeated:
 | test samples, these networks of several seeds | `paired_samples_of_seeds` |
 | seeds and test samples | `crossed_difference`, `crossed_equivalence_p` |
 | another laboratory's runs | `predicted_mean`, `predicted_best` |
+| seeds, on two machines that share a baseline | `apart_difference`, `apart_equivalence_p` |
+| the same, and test samples | `crossed_apart_difference` |
 | seeds, as many as a width asks for | `two_stage_difference`, `two_stage_equivalence_p`, `seeds_needed` |
 | data sets | `friedman`, `nemenyi_difference`, `wilcoxon_holm` |
 | runs within tasks | `interquartile_mean_over_tasks`, `probability_of_improvement`, `performance_profile` |
@@ -31,6 +33,13 @@ from routebench.statistics._across_data import (
     nemenyi_difference,
     wilcoxon_holm,
     wilcoxon_p,
+)
+from routebench.statistics._apart import (
+    OVER_MACHINES,
+    OVER_MACHINES_AND_SAMPLES,
+    apart_difference,
+    apart_equivalence_p,
+    crossed_apart_difference,
 )
 from routebench.statistics._best_of import expected_best, stable_from
 from routebench.statistics._by_sample import (
@@ -103,6 +112,8 @@ __all__ = [
     "NO_VALUE",
     "ONE_VALUE",
     "OVER_BOTH",
+    "OVER_MACHINES",
+    "OVER_MACHINES_AND_SAMPLES",
     "OVER_SAMPLES",
     "OVER_SAMPLES_ONLY",
     "OVER_SEEDS",
@@ -120,9 +131,12 @@ __all__ = [
     "Interval",
     "Ranking",
     "accuracy_interval",
+    "apart_difference",
+    "apart_equivalence_p",
     "by_view",
     "cliques",
     "collapses",
+    "crossed_apart_difference",
     "crossed_difference",
     "crossed_equivalence_p",
     "discordant_odds",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from routebench.statistics import paired_difference, paired_margins, two_stage_difference
-from tests.simulations import collapses, two_stages
+from tests.simulations import collapses, machines, two_stages
 
 RUNS = 500
 
@@ -48,3 +48,17 @@ def test_one_t_alone_shows_no_collapse_that_it_did_not_have():
 def test_methods_that_do_not_collapse_lose_no_power(draw):
     plain, judged = collapses.shares_better(draw, collapses.normal, 5, 3, RUNS)
     assert judged > 0.98 * plain > 0.7
+
+
+def test_gains_over_the_baseline_compare_machines_and_accuracies_do_not():
+    runs = 400
+    found = {way: machines.row("0.3 points", 10, way, runs) for way in machines.WAYS}
+    assert found["gains"]["covers"] > 100 * (0.95 - error(0.95, 2 * runs))
+    assert found["gains"]["false alarms"] < 100 * (0.05 + error(0.05, runs))
+    assert min(found[way]["false alarms"] for way in ("paired", "Welch")) > 20, "the fault"
+
+
+def test_machines_that_are_alike_are_refused_once_in_a_hundred():
+    found = machines.row("rounding", 10, "gains", RUNS)
+    assert found["refused"] < 100 * (0.01 + error(0.01, 2 * RUNS))
+    assert found[f"finds {machines.BETTER}"] > 80

@@ -1,0 +1,34 @@
+"""Places a method among the published ones: tunes and trains it as they were, and compares it with each of them.
+
+What is published travels with the package: `boards/NAME` holds the records and answers of a published comparison.
+"""
+
+from routebench.ranking._boards import BOARDS, Board, Published, board_of, published
+from routebench.ranking._measuring import Measured, Teller, Wanted, listed, measure, part_of, settings_of
+from routebench.ranking._page import as_table, told, write_page
+from routebench.ranking._shipping import ship, sums_of
+from routebench.ranking._standing import Machines, Row, Standing, standing_of
+
+__all__ = [
+    "BOARDS",
+    "Board",
+    "Machines",
+    "Measured",
+    "Published",
+    "Row",
+    "Standing",
+    "Teller",
+    "Wanted",
+    "as_table",
+    "board_of",
+    "listed",
+    "measure",
+    "part_of",
+    "published",
+    "settings_of",
+    "ship",
+    "standing_of",
+    "sums_of",
+    "told",
+    "write_page",
+]

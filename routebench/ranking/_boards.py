@@ -1,0 +1,143 @@
+"""The published comparisons that a method can join, and where their results lie."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from routebench.analysis import Runs, open_folder
+from routebench.engine.results import Record, Store
+from routebench.engine.suites import load_suite
+from routebench.errors import UserError, unknown
+from routebench.received import read_plain
+
+FOLDER = Path(__file__).parent / "boards"
+SUMS = "board.json"
+"""The checksums of a shipped board's files, and of the files of the pack that they were taken from."""
+PACKED = ("records.parquet", "arrays.parquet")
+
+
+@dataclass(frozen=True)
+class Board:
+    """A published comparison: a preset of a suite, whose methods were all tuned with one budget.
+
+    Args:
+        name: its name in commands.
+        suite, preset: what was trained and measured.
+        seeds: number of seeds of each configuration.
+        tuned_on: the preset whose trials chose the settings.
+        question: the question that a place on it answers.
+    """
+
+    name: str
+    suite: str
+    preset: str
+    seeds: int
+    tuned_on: str
+    question: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its results in the package."""
+        return FOLDER / self.name
+
+    @property
+    def part(self) -> tuple[str, str]:
+        """Suite and preset, as results have them."""
+        return Path(self.suite).stem if self.suite.endswith(".toml") else self.suite, self.preset
+
+    @property
+    def title(self) -> str:
+        """Board, suite and preset in a few words."""
+        suite, preset = self.part
+        return f"board {self.name}: suite {suite}, preset {preset}"
+
+
+BOARDS = {
+    board.name: board
+    for board in (
+        Board("quick", "accuracy", "quick", 10, "quick", "Where does a method stand after minutes, on 5,000 digits?"),
+        Board("full", "standard", "full", 10, "full", "Where does it stand on all of Fashion-MNIST?"),
+        Board("mnist", "standard", "mnist", 5, "full", "Does that hold on MNIST, on which nothing was tuned?"),
+    )
+}
+"""All boards, by name."""
+
+
+def board_of(name: str) -> Board:
+    """A board by name, or one of a suite of one's own, `FILE.toml:PRESET`, whose results `--beside` names.
+
+    Raises:
+        UserError: there is none of that name, or no such suite or preset.
+    """
+    suite, colon, preset = name.rpartition(":")
+    if colon:
+        known = load_suite(suite).preset(preset)
+        return Board(name, suite, preset, known.seeds, preset, load_suite(suite).question)
+    if name not in BOARDS:
+        raise unknown("board", name, BOARDS)
+    return BOARDS[name]
+
+
+@dataclass(frozen=True)
+class Published:
+    """The published results of a board.
+
+    Args:
+        board: the board.
+        runs: its methods, as analyses read them.
+        store: the folder that they lie in.
+        origin: the pack that they were taken from, in words.
+    """
+
+    board: Board
+    runs: Runs
+    store: Store
+    origin: str
+
+    def record(self, key: str) -> Record:
+        """The record of one of its runs."""
+        found = self.store.record(key)
+        if found is None:
+            raise UserError(f"{self.board.title}: the published record {key} is missing; install routebench again")
+        return found
+
+
+def published(board: Board, beside: Path | None = None) -> Published:
+    """The published results of a board.
+
+    Args:
+        board: the board.
+        beside: a results folder or a pack whose results stand in place of those in the package; None for these.
+
+    Raises:
+        UserError: they are damaged, or the folder holds no such comparison.
+    """
+    folder = beside or board.folder
+    origin = str(beside) if beside else _origin(board)
+    if beside is None and board.name not in BOARDS:
+        raise UserError(f"board {board.name}: expected --beside with a folder of its results, got none")
+    found = open_folder(folder)
+    parts = [one for one in found.parts if (one.suite, one.preset) == board.part]
+    if not parts:
+        raise UserError(f"{str(folder)!r}: expected results of {board.title}, got none")
+    if found.warnings:
+        raise UserError(f"{str(folder)!r}: expected published results that are whole, got: {found.warnings[0]}")
+    return Published(board, parts[0], found.store, origin)
+
+
+def _origin(board: Board) -> str:
+    """The pack that a shipped board was taken from.
+
+    Raises:
+        UserError: its files are not those that were shipped.
+    """
+    told = f"{board.title}: its published results are damaged; install routebench again, or name a pack with --beside"
+    try:
+        sums = json.loads(read_plain(board.folder / SUMS)[0])
+        held = {name: hashlib.sha256(read_plain(board.folder / name)[0]).hexdigest() for name in PACKED}
+    except (OSError, ValueError) as error:
+        raise UserError(told) from error
+    if held != sums["files"]:
+        raise UserError(told)
+    return str(sums["pack"])

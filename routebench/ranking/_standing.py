@@ -1,0 +1,414 @@
+"""Compares a method with every published one, across machines. `docs/uncertainty.md` has the formulas."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from routebench import statistics
+from routebench.analysis import (
+    BASELINE,
+    MARGIN,
+    Estimate,
+    Method,
+    Runs,
+    Verdict,
+    at_stake,
+    believed,
+    corrected,
+    unflattered,
+)
+from routebench.analysis.comparison import comparison_of, contenders_of, rank
+from routebench.analysis.contenders import (
+    Contender,
+    difference_between,
+    falling,
+    p_beyond_between,
+    with_other_images,
+)
+from routebench.catalogue import views_of
+from routebench.engine.results import Identity, Store, distinct
+from routebench.engine.suites import older_parts
+from routebench.errors import UserError
+from routebench.ranking._boards import Board, Published
+from routebench.statistics import ALPHA
+
+NOTHING = "–"
+SHOWN_APART = 0.01
+"""The p below which machines differ: one honest place in a hundred is refused, and differences cancel anyhow."""
+NAMED = (BASELINE, "cnn")
+"""Baselines that a method is compared with before anything was trained."""
+
+
+class Machines(StrEnum):
+    """The relation of two machines, by the baseline that was trained on both."""
+
+    SAME = "same"
+    """It gave the same answers to every test image with every seed."""
+    ALIKE = "alike"
+    """No difference of its accuracy is shown."""
+    APART = "apart"
+    """Its accuracy differs: nothing is ranked."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A configuration on the board.
+
+    Args:
+        method: its method and T.
+        mean: test accuracy in per cent, over its seeds.
+        gain: points above uniform routing, on the machine that it was trained on.
+        cost: training time, as a multiple of uniform routing's on that machine; NaN where unknown.
+        rank: its published rank, or that of the new method, in words.
+        apart: the new method minus this one, in points, with p corrected within its family; unknown for its own rows.
+        verdict: what that shows, from the side of the new method; None for its own rows.
+        images: the same difference, as if test images were drawn anew as well; unknown where answers are missing.
+        is_mine: whether it is the new method, with whatever T.
+        older: its parts that have another version today, with the versions then and now.
+    """
+
+    method: Method
+    mean: Estimate
+    gain: Estimate
+    cost: float
+    rank: str
+    apart: Estimate = field(default_factory=Estimate)
+    verdict: Verdict | None = None
+    images: Estimate = field(default_factory=Estimate)
+    is_mine: bool = False
+    older: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The board with the new method on it.
+
+    Args:
+        board: the board.
+        rows: best mean first; the new method with each T.
+        mine: the new method with the T of its best tuning score, which is ranked; None without a result.
+        machines: how the machines relate.
+        between: the baseline here minus the published one, in points.
+        ranks: the lowest and the highest place that the method may have; None where nothing is ranked.
+        named: its differences to the baselines named beforehand, with p corrected over these.
+        seeds: the seeds of `mine` that have a result.
+        planned: the seeds that were planned.
+        origin: where the published results come from.
+        reasons: why runs of the method have no result, a line each.
+    """
+
+    board: Board
+    rows: tuple[Row, ...]
+    mine: Method | None
+    machines: Machines
+    between: Estimate
+    ranks: tuple[int, int] | None
+    named: Mapping[Method, tuple[Estimate, Verdict]]
+    seeds: int
+    planned: int
+    origin: str = ""
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """`3 to 9 of 14`, or a dash."""
+        if self.ranks is None:
+            return "–"
+        low, high = self.ranks
+        return (
+            f"{low if low == high else f'{low} to {high}'} of {sum(row.verdict is not None for row in self.rows) + 1}"
+        )
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The new method and its baseline here, and the published runs with theirs.
+
+    Where both machines are the same to the last bit, `joined` holds the runs of both, which are paired by seed.
+    """
+
+    own: Runs
+    mine: Contender
+    base: Contender
+    other: Runs
+    other_base: Contender
+    joined: Runs | None
+
+    def apart(self, theirs: Contender) -> Estimate:
+        """The new method minus a published one, in points; p is not corrected."""
+        if self.joined is not None:
+            return difference_between(self.joined, self.mine, theirs)
+        if theirs.method == self.other_base.method:
+            return difference_between(self.own, self.mine, self.base)
+        ours, others = self._gains(theirs)
+        found = Estimate.of(statistics.apart_difference(ours, others)).within(-100.0, 100.0)
+        found = unflattered(found, self.mine.method, theirs.method)
+        if min(ours.size, others.size) < 2:
+            return found
+        return believed(found, float(np.median(ours) - np.median(others)), *self._falling(theirs))
+
+    def p_beyond(self, theirs: Contender) -> float:
+        """The p of a difference of `MARGIN` points or more, either way; NaN where there is no test."""
+        if self.joined is not None:
+            return p_beyond_between(self.joined, self.mine, theirs, MARGIN)
+        if theirs.method == self.other_base.method:
+            return p_beyond_between(self.own, self.mine, self.base, MARGIN)
+        falls = any(at_stake(*self._falling(theirs), ahead=ahead) for ahead in (True, False))
+        if falls or self.mine.method.lost or theirs.method.lost:
+            return math.nan
+        return statistics.apart_equivalence_p(*self._gains(theirs), MARGIN)
+
+    def images(self, theirs: Contender) -> Estimate:
+        """The same as `apart`, as if test images were drawn anew; unknown where answers are missing."""
+        if self.joined is not None:
+            return with_other_images(self.joined, self.mine, theirs)
+        if theirs.method == self.other_base.method:
+            return with_other_images(self.own, self.mine, self.base)
+        ours = _answers(self.own, self.mine, self.base)
+        others = _answers(self.other, theirs, self.other_base)
+        if ours is None or others is None or ours.shape[1] != others.shape[1]:
+            return Estimate()
+        return Estimate.of(statistics.crossed_apart_difference(ours, others), 100).within(-100.0, 100.0)
+
+    def _gains(self, theirs: Contender) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return (
+            statistics.shared_differences(self.mine.accuracies, self.base.accuracies),
+            statistics.shared_differences(theirs.accuracies, self.other_base.accuracies),
+        )
+
+    def _falling(self, theirs: Contender) -> tuple[Any, Any]:
+        nothing = statistics.Collapses(), statistics.Collapses()
+        ours = falling(self.own).get((self.mine.method.label, self.mine.method.model), nothing)
+        return ours, falling(self.other).get((theirs.method.label, theirs.method.model), nothing)
+
+
+def _joined(own: Runs, other: Runs, label: str) -> Runs:
+    """The runs of both machines as of one, the baseline's once."""
+    mine = own.planned[own.planned["label"] == label]
+    results = own.results[own.results["cell"].isin(mine["cell"])]
+    return replace(
+        other,
+        planned=pd.concat([other.planned, mine], ignore_index=True),
+        results=pd.concat([other.results, results], ignore_index=True),
+        correct=lambda cell: other.correct(cell) if (kept := own.correct(cell)) is None else kept,
+    )
+
+
+def standing_of(known: Published, own: Runs, store: Store, label: str, iterations: int | None) -> Standing:
+    """The board with a new method on it.
+
+    Args:
+        known: the published results.
+        own: the new method and uniform routing, trained on this machine.
+        store: the folder that they lie in.
+        label: the method's name in tables.
+        iterations: the T of its best tuning score; None for a method without T.
+
+    Returns:
+        the board. Nothing is ranked where the machines differ, or the method has no result.
+
+    Raises:
+        UserError: uniform routing was trained otherwise here than in the published results.
+    """
+    contenders = {one.method: one for one in contenders_of(own)}
+    mine = [one for method, one in contenders.items() if method.label == label]
+    ranked = next((one for one in mine if one.method.iterations == iterations), None)
+    base, other_base = (_base(found) for found in (contenders.values(), contenders_of(known.runs)))
+    if base is not None and other_base is not None:
+        _expect_same(known, store, base, other_base)
+    machines, between = _machines(own, known.runs, base, other_base)
+    sides = None
+    if base and other_base and ranked and ranked.accuracies and base.accuracies:
+        joined = _joined(own, known.runs, label) if machines is Machines.SAME else None
+        sides = _Sides(own, ranked, base, known.runs, other_base, joined)
+    theirs = [one for one in comparison_of(known.runs).contenders.values() if one.accuracies]
+    comparable = machines is not Machines.APART
+    apart, verdicts = _compared(sides, theirs) if sides and comparable else ({}, {})
+    named = _named(sides, theirs if comparable else [sides.other_base]) if sides else {}
+    place = _place(apart) if apart else None
+    shown = {method: (found, verdicts[method]) for method, found in apart.items()} | named
+    rows = [
+        *_own_rows(own, mine, base, ranked, named, place),
+        *_published_rows(known, sides if comparable else None, theirs, shown),
+    ]
+    return Standing(
+        board=known.board,
+        rows=tuple(sorted(rows, key=lambda row: -row.mean.mean if row.mean.known else math.inf)),
+        mine=ranked.method if ranked else None,
+        machines=machines,
+        between=between,
+        ranks=place,
+        named=named,
+        seeds=len(ranked.accuracies) if ranked else 0,
+        planned=ranked.planned if ranked else 0,
+        origin=known.origin,
+        reasons=_reasons(own, label),
+    )
+
+
+def _base(contenders: Iterable[Contender]) -> Contender | None:
+    """Uniform routing in the suite's network."""
+    return next((one for one in contenders if one.method.label == BASELINE), None)
+
+
+def _expect_same(known: Published, store: Store, base: Contender, other: Contender) -> None:
+    """Raises UserError where the baseline is not the same configuration on both sides."""
+    ours = next((found for key in base.cells.values() if (found := store.record(key)) is not None), None)
+    if ours is None or not other.cells:
+        return
+    theirs = known.record(next(iter(other.cells.values())))
+    one, two = (_configuration(record.identity) for record in (ours, theirs))
+    if differing := sorted(key for key in one.keys() | two.keys() if one.get(key) != two.get(key)):
+        raise UserError(
+            f"{known.board.title}: uniform routing was trained with other settings here than in the published results "
+            f"({', '.join(differing)}), so that nothing can be compared; name results of this version with --beside"
+        )
+
+
+def _configuration(identity: Identity) -> dict[str, Any]:
+    """What a run shares with those of other seeds, wherever its settings were chosen."""
+    found = distinct(identity.as_dict())
+    return {key: value for key, value in found.items() if key not in ("seed", "tuning")}
+
+
+def _machines(
+    own: Runs, other: Runs, base: Contender | None, other_base: Contender | None
+) -> tuple[Machines, Estimate]:
+    """How the machines relate, and the baseline's accuracy here minus the published one."""
+    if base is None or other_base is None or not base.accuracies:
+        return Machines.ALIKE, Estimate()
+    between = Estimate.of(statistics.apart_difference(base.values, other_base.values))
+    shared = sorted(base.cells.keys() & other_base.cells.keys())
+    answers = [(own.correct(base.cells[seed]), other.correct(other_base.cells[seed])) for seed in shared]
+    equal = [one is not None and two is not None and np.array_equal(one, two) for one, two in answers]
+    if equal and all(equal):
+        return Machines.SAME, between
+    return (Machines.APART if between.p < SHOWN_APART else Machines.ALIKE), between
+
+
+def _compared(sides: _Sides, theirs: Sequence[Contender]) -> tuple[dict[Method, Estimate], dict[Method, Verdict]]:
+    """The new method minus each published one, corrected over all, and what each shows."""
+    methods = [one.method for one in theirs]
+    found = corrected((sides.apart(one) for one in theirs), len(theirs))
+    beyond = statistics.holm([sides.p_beyond(one) for one in theirs], len(theirs))
+    verdicts = [Verdict.of(one.mean, one.p_holm, float(p)) for one, p in zip(found, beyond, strict=True)]
+    return dict(zip(methods, found, strict=True)), dict(zip(methods, verdicts, strict=True))
+
+
+def _place(apart: Mapping[Method, Estimate]) -> tuple[int, int]:
+    """The places that the new method may have among all: 95 % for all comparisons with it together."""
+    shown = [one.mean for one in apart.values() if one.p_holm < ALPHA]
+    better, worse = sum(mean > 0 for mean in shown), sum(mean < 0 for mean in shown)
+    return 1 + worse, 1 + len(apart) - better
+
+
+def _in_words(place: tuple[int, int] | None) -> str:
+    """`3 to 9`, `1`, or a dash."""
+    if place is None:
+        return NOTHING
+    low, high = place
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _named(sides: _Sides, theirs: Sequence[Contender]) -> dict[Method, tuple[Estimate, Verdict]]:
+    """Differences to the baselines that were named beforehand, corrected over these."""
+    named = sorted((one for one in theirs if one.method.label in NAMED), key=lambda one: NAMED.index(one.method.label))
+    apart, verdicts = _compared(sides, named)
+    return {method: (apart[method], verdicts[method]) for method in apart}
+
+
+def _own_rows(  # noqa: PLR0917  # what `standing_of` found, handed on once
+    own: Runs,
+    mine: Sequence[Contender],
+    base: Contender | None,
+    ranked: Contender | None,
+    named: Mapping[Method, tuple[Estimate, Verdict]],
+    place: tuple[int, int] | None,
+) -> list[Row]:
+    """The new method with each T. Gains of those that are not ranked are exploratory, and corrected together."""
+    times = _times(own)
+    others = [one for one in mine if one is not ranked]
+    gains = corrected(difference_between(own, one, base) if base else Estimate() for one in others)
+    of = {one.method: gain for one, gain in zip(others, gains, strict=True)}
+    if ranked is not None:
+        of[ranked.method] = next((found for method, (found, _) in named.items() if method.is_base), Estimate())
+    return [
+        Row(
+            one.method,
+            Estimate.of(statistics.accuracy_interval(one.values, None)),
+            of[one.method],
+            _multiple(times, one, base),
+            _in_words(place) if one is ranked else NOTHING,
+            is_mine=True,
+        )
+        for one in mine
+    ]
+
+
+def _published_rows(
+    known: Published,
+    sides: _Sides | None,
+    theirs: Sequence[Contender],
+    shown: Mapping[Method, tuple[Estimate, Verdict]],
+) -> list[Row]:
+    found = comparison_of(known.runs)
+    of = {row["method"]: row for row in found.measured.to_dict("records")}
+    times, base = _times(known.runs), _base(contenders_of(known.runs))
+    rows = []
+    for one in theirs:
+        row, (apart, verdict) = of[one.method], shown.get(one.method, (Estimate(), None))
+        rows.append(
+            Row(
+                one.method,
+                row["mean"],
+                row["gain"],
+                _multiple(times, one, base),
+                rank(row),
+                apart,
+                verdict,
+                sides.images(one) if sides else Estimate(),
+                older=older_parts(known.record(next(iter(one.cells.values()))).identity),
+            )
+        )
+    return rows
+
+
+def _times(runs: Runs) -> dict[str, float]:
+    """Seconds of training, by run."""
+    values = runs.values("fit_seconds")
+    return dict(zip(values["cell"], values["value"], strict=True))
+
+
+def _multiple(times: Mapping[str, float], one: Contender, base: Contender | None) -> float:
+    """Median training time as a multiple of the baseline's."""
+    seconds = [[times[cell] for cell in side.cells.values() if cell in times] for side in (one, base or one)]
+    if base is None or not all(seconds):
+        return math.nan
+    return float(np.median(seconds[0]) / np.median(seconds[1]))
+
+
+def _answers(runs: Runs, one: Contender, base: Contender) -> NDArray[np.float64] | None:
+    """Gains in right answers over the baseline, (seeds, objects); None where answers were not kept."""
+    seeds = sorted(one.cells.keys() & base.cells.keys())
+    kept = [(runs.correct(one.cells[seed]), runs.correct(base.cells[seed])) for seed in seeds]
+    pairs = [(ours, theirs) for ours, theirs in kept if ours is not None and theirs is not None]
+    if not pairs or len(pairs) < len(seeds) or len({array.size for pair in pairs for array in pair}) > 1:
+        return None
+    views = views_of(runs.data, pairs[0][0].size)
+    if views is None:
+        return None
+    apart = np.stack([ours.astype(np.float64) - theirs for ours, theirs in pairs])
+    return np.asarray(apart.reshape(len(pairs), -1, views).mean(axis=2))
+
+
+def _reasons(own: Runs, label: str) -> tuple[str, ...]:
+    """Why runs of the method have no result."""
+    rows = own.planned[(own.planned["label"] == label) & ~own.planned["status"].isin(["ok", "not run"])]
+    told = (f"T = {row.iterations}, seed {row.seed}: {row.status}: {row.reason}" for row in rows.itertuples())
+    return tuple(told)

@@ -1,0 +1,154 @@
+"""One command places a method among published ones: on a board of seconds, trained for real."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import routebench
+from routebench import ranking
+from routebench.analysis import Verdict, open_folder
+from routebench.analysis.comparison import comparison_of, contenders_of
+from routebench.errors import UserError
+from routebench.ranking import Machines, standing_of
+from tests.ranking import made
+
+
+@pytest.fixture(scope="session")
+def ranked(board, tmp_path_factory):
+    """A method that joined the small board, and the folder of its results."""
+    folder = tmp_path_factory.mktemp("ranked")
+    name, published = board
+    found = routebench.rank(
+        made.method(folder), board=name, beside=published, results=folder / "own", jobs=1, isolate=False
+    )
+    return found, folder / "own"
+
+
+def standing(board, results, **changed):
+    """The board with the method on it, where the published runs are others in some way."""
+    name, published = board
+    known = ranking.published(ranking.board_of(name), published)
+    known = replace(known, runs=replace(known.runs, **changed))
+    store = open_folder(results).store
+    own = ranking.part_of(store, known.board)
+    return known, own, standing_of(known, own, store, "sharper", None)
+
+
+def accuracies(runs, label, iterations=None):
+    found = {(one.method.label, one.method.iterations): one for one in contenders_of(runs)}
+    return np.array(found[label, iterations].values)
+
+
+def flipped(published):
+    """Answers of another machine: as many are right, but not the same."""
+    known = open_folder(published)
+
+    def correct(cell):
+        return known.parts[0].correct(cell)[::-1]
+
+    return correct
+
+
+def test_the_method_stands_on_the_board_with_a_place(ranked):
+    found, results = ranked
+    assert found.left == 0 and found.page == results / "rank.tiny.quick.html"
+    mine = [row for row in found.standing.rows if row.is_mine]
+    assert [row.method.label for row in mine] == ["sharper"] and found.standing.seeds == 3
+    assert found.standing.ranks is not None and found.told[0].startswith("★ Sharper: place ")
+    assert {row.method.name for row in found.standing.rows} >= {"em", "uniform", "random", "cnn", "sharper"}
+    assert "★ Sharper" in str(found) and "★ Sharper" in found._repr_html_()
+    page = found.page.read_text()
+    assert '<tr class="mine"><th scope="row">★ Sharper</th>' in page and "<svg" in page
+    assert "learning_rate" in page, "the chosen settings"
+
+
+def test_on_the_machine_of_the_published_runs_all_is_paired_by_seed(board, ranked):
+    known, own, found = standing(board, ranked[1])
+    assert found.machines is Machines.SAME and found == ranked[0].standing
+    (row,) = [row for row in found.rows if row.method.label == "em"]
+    theirs = stats.ttest_rel(accuracies(own, "sharper"), accuracies(known.runs, "em", 1))
+    assert row.apart.p == pytest.approx(theirs.pvalue)
+    assert row.apart.mean == pytest.approx(accuracies(own, "sharper").mean() - accuracies(known.runs, "em", 1).mean())
+
+
+def test_on_another_machine_gains_over_the_baseline_are_compared(board, ranked):
+    known, own, found = standing(board, ranked[1], correct=flipped(board[1]))
+    assert found.machines is Machines.ALIKE
+    (row,) = [row for row in found.rows if row.method.label == "em"]
+    ours = accuracies(own, "sharper") - accuracies(own, "uniform")
+    theirs = accuracies(known.runs, "em", 1) - accuracies(known.runs, "uniform")
+    assert row.apart.p == pytest.approx(stats.ttest_ind(ours, theirs, equal_var=False).pvalue)
+    (base,) = [row for row in found.rows if row.method.label == "uniform"]
+    here = stats.ttest_rel(accuracies(own, "sharper"), accuracies(own, "uniform"))
+    assert base.apart.p == pytest.approx(here.pvalue), "uniform routing was trained beside it"
+    assert base.images.half_width > 0 and row.images.half_width >= row.apart.half_width
+
+
+def test_whatever_a_machine_adds_to_all_methods_cancels(board, ranked):
+    known, _, found = standing(board, ranked[1], correct=flipped(board[1]))
+    results = known.runs.results.copy()
+    results.loc[results["metric"] == "accuracy", "value"] += 0.25
+    _, _, shifted = standing(board, ranked[1], correct=flipped(board[1]), results=results)
+    of = {row.method: row.apart.mean for row in found.rows}
+    assert {row.method: row.apart.mean for row in shifted.rows} == pytest.approx(of, nan_ok=True)
+
+
+def test_where_the_baseline_differs_between_machines_nothing_is_ranked(board, ranked):
+    known, _, _ = standing(board, ranked[1])
+    results = known.runs.results.copy()
+    results.loc[results["metric"] == "accuracy", "value"] -= 30
+    _, _, found = standing(board, ranked[1], correct=flipped(board[1]), results=results)
+    assert found.machines is Machines.APART and found.ranks is None and found.place == "–"
+    told = " ".join(ranking.told(found))
+    assert "Nothing is ranked" in told and "place" not in told
+    assert all(row.verdict is None for row in found.rows if not row.method.is_base)
+    assert [method.label for method in found.named] == ["uniform"], "which was trained on this machine"
+
+
+def test_published_rows_keep_what_was_published(board, ranked):
+    known, _, found = standing(board, ranked[1])
+    table = {row["method"]: row for row in comparison_of(known.runs).measured.to_dict("records")}
+    rows = [row for row in found.rows if not row.is_mine]
+    assert len(rows) == len(table)
+    for row in rows:
+        assert row.mean == table[row.method]["mean"]
+        assert str(row.gain) == str(table[row.method]["gain"])
+
+
+def test_a_pair_has_one_verdict_and_the_place_counts_all_pairs(board, ranked):
+    _, _, found = standing(board, ranked[1])
+    shown = {row.method: row.verdict for row in found.rows if not row.is_mine}
+    for method, (_, verdict) in found.named.items():
+        assert shown[method] is verdict
+    low, high = found.ranks
+    assert 1 <= low <= high <= len(shown) + 1
+    worse = sum(verdict in (Verdict.WORSE, Verdict.WORSE_BY_LITTLE) for verdict in shown.values())
+    assert low <= 1 + worse
+
+
+def test_a_clone_of_uniform_routing_differs_from_it_by_nothing(board, tmp_path):
+    name, published = board
+    file = made.method(tmp_path, "clone", sharpness=0.0)
+    found = routebench.rank(file, board=name, beside=published, results=tmp_path / "own", jobs=1, isolate=False)
+    ((against, (gain, verdict)), *_) = found.standing.named.items()
+    assert against.is_base and abs(gain.mean) < 0.2, "both are trained with the best of the same two trials"
+    assert verdict not in (Verdict.BETTER, Verdict.WORSE)
+
+
+def test_other_settings_of_the_baseline_are_refused(board, ranked):
+    name, published = board
+    known = ranking.published(ranking.board_of(name), published)
+    store = open_folder(ranked[1]).store
+    own = ranking.part_of(store, known.board)
+
+    def record(key):
+        found = type(known).record(known, key)
+        training = {**found.identity.training, "epochs": 7}
+        return replace(found, identity=replace(found.identity, training=training))
+
+    other = replace(known)
+    object.__setattr__(other, "record", record)
+    with pytest.raises(UserError, match="other settings here than in the published results"):
+        standing_of(other, own, store, "sharper", None)
