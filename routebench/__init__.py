@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from routebench.capsules import Sizes, Votes
     from routebench.engine.results import load_arrays, load_results
     from routebench.engine.running import Progress, load_fit
-    from routebench.interface import Ranking, SuiteRun, check, compare, rank, run_suite, write_report
+    from routebench.interface import Placement, SuiteRun, check, compare, rank, run_suite, write_report
     from routebench.recipe import Recipe
     from routebench.registry import analyses, datasets, own_file
     from routebench.routing import Routed, RoutingMethod
 
 _MODULE_OF = {
     "Progress": "routebench.engine.running",
-    "Ranking": "routebench.interface",
+    "Placement": "routebench.interface",
     "Recipe": "routebench.recipe",
     "Routed": "routebench.routing",
     "RoutingMethod": "routebench.routing",
@@ -50,8 +50,8 @@ _MODULE_OF = {
 _PACKAGES = ("models", "protocols", "routing", "training")
 
 __all__ = [
+    "Placement",
     "Progress",
-    "Ranking",
     "Recipe",
     "Routed",
     "RoutingMethod",

@@ -359,7 +359,7 @@ def _only(added: list[str], plugins: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Ranking:
+class Placement:
     """The result of `rank`. A notebook shows the board, its answer, and a link to the page.
 
     Args:
@@ -414,7 +414,7 @@ def rank(
     until: float | None = None,
     output: Path | str | None = None,
     progress: "Callable[[Progress], None]" = lambda _: None,
-) -> Ranking:
+) -> Placement:
     """Places a routing method among the published ones, fairly tuned, with an interval and a rank.
 
     The method is checked, tuned with the published number of trials, and trained with the published seeds, as uniform
@@ -474,7 +474,7 @@ def ranked(
     output: Path | str | None = None,
     beside: Path | str | None = None,
     **asked: Any,
-) -> Ranking:
+) -> Placement:
     """Ranks a method as `rank` does.
 
     Args:
@@ -492,17 +492,17 @@ def ranked(
     measured = ranking.measure(wanted, tell)
     runs = ranking.part_of(measured.store, wanted.board) if measured.settings else None
     if runs is None:
-        return Ranking(None, (), None, measured.counts.left)
+        return Placement(None, (), None, measured.counts.left)
     standing = ranking.standing_of(known, runs, measured.store, measured.label, measured.iterations)
     facts = _facts(measured, wanted)
     ranking.write_page(standing, page, facts, [*ranking.settings_of(measured)])
     measured.store.tell_gone()
     told = (*ranking.told(standing), *measured.store.warnings)
-    return Ranking(standing, told, page, measured.counts.left)
+    return Placement(standing, told, page, measured.counts.left)
 
 
 def listed_ranking(method: str | Path, *, beside: Path | None = None, **asked: Any) -> list[str]:
-    """What `ranked` would run, a line each; runs nothing.
+    """Lists what `ranked` would run, a line each; runs nothing.
 
     Args:
         method, beside: as for `rank`.
@@ -565,7 +565,7 @@ def _expect_conforming(method: "str | Path | type[RoutingMethod]", wanted: "Want
 
 
 def _facts(measured: "Measured", wanted: "Wanted") -> dict[str, str]:
-    """What the page says of how the method was measured."""
+    """Facts on how the method was measured, for the page."""
     from routebench.engine.origin import command_line, processor, versions
 
     found = {

@@ -14,6 +14,7 @@ from routebench.engine.origin._provenance import OUR_OWN
 
 def test_public_names_are_these():
     assert sorted(routebench.__all__) == [
+        "Placement",
         "Progress",
         "Recipe",
         "Routed",
@@ -31,6 +32,7 @@ def test_public_names_are_these():
         "models",
         "own_file",
         "protocols",
+        "rank",
         "routing",
         "run_suite",
         "training",

@@ -197,7 +197,12 @@ def collapses_by_label(values: Mapping[Method, Mapping[int, float]]) -> dict[tup
 
 
 def at_stake(ours: Sides, theirs: Sides, *, ahead: bool) -> float:
-    """The amount that falling seeds may take from the lead of ours, or where they are not ahead from that of theirs."""
+    """The amount that falling seeds may take from the lead of ours, or where they are not ahead from that of theirs.
+
+    Args:
+        ours, theirs: seeds that fall out, as `collapses_by_label` has them.
+        ahead: whether ours leads.
+    """
     (one_low, one_high), (other_low, other_high) = ours, theirs
     return one_low.cost + other_high.cost if ahead else one_high.cost + other_low.cost
 

@@ -80,7 +80,7 @@ def board_of(name: str) -> Board:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedBoard:
     """The published results of a board.
 
     Args:
@@ -103,7 +103,7 @@ class Published:
         return found
 
 
-def published(board: Board, beside: Path | None = None) -> Published:
+def published(board: Board, beside: Path | None = None) -> PublishedBoard:
     """The published results of a board.
 
     Args:
@@ -123,7 +123,7 @@ def published(board: Board, beside: Path | None = None) -> Published:
         raise UserError(f"{str(folder)!r}: expected results of {board.title}, got none")
     if found.warnings:
         raise UserError(f"{str(folder)!r}: expected published results that are whole, got: {found.warnings[0]}")
-    return Published(board, parts[0], found.store, origin)
+    return PublishedBoard(board, parts[0], found.store, origin)
 
 
 def _origin(board: Board) -> str:

@@ -17,7 +17,7 @@ from routebench.engine.suites import METHOD, Cell, ChosenSettings
 from routebench.engine.tuning import choose
 from routebench.errors import UserError
 from routebench.quantities import spoken
-from routebench.ranking._boards import Board, Published
+from routebench.ranking._boards import Board, PublishedBoard
 
 FIRST = 3
 """The seeds after which the first look is told."""
@@ -70,7 +70,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of a method.
+    """The measurements of a method.
 
     Args:
         label: its name in tables.
@@ -212,8 +212,8 @@ def settings_of(measured: Measured) -> Iterator[tuple[str, Any]]:
             yield from one.point.items()
 
 
-def listed(wanted: Wanted, known: Published) -> list[str]:
-    """What `measure` would run, a line each; runs nothing.
+def listed(wanted: Wanted, known: PublishedBoard) -> list[str]:
+    """Lists what `measure` would run, a line each; runs nothing.
 
     Args:
         wanted: the method, its board, and how runs are executed.

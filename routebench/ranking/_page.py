@@ -22,7 +22,7 @@ SHOWN = {
     Verdict.OPEN: "no difference shown",
     Verdict.UNTESTABLE: "no test possible",
 }
-"""What a comparison shows, from the side of the new method."""
+"""The words for what a comparison shows, from the side of the new method."""
 COLUMNS = ("Method", "Rank", "Accuracy, %", "Gain, points", "Yours minus it", "Shown", "Cost")
 EXPLAINED = {
     "Rank": "places that a method may have, 95 % for all of a row's comparisons together",
@@ -74,7 +74,7 @@ def _gain(row: Row) -> str:
 
 
 def told(standing: Standing) -> list[str]:
-    """What the board says of the new method: first its place, then what has to be known of it, a sentence each.
+    """Says the place of the new method, then what has to be known of it, a sentence each.
 
     Args:
         standing: the board with the new method on it.

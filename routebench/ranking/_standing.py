@@ -35,7 +35,7 @@ from routebench.catalogue import views_of
 from routebench.engine.results import Identity, Store, distinct
 from routebench.engine.suites import older_parts
 from routebench.errors import UserError
-from routebench.ranking._boards import Board, Published
+from routebench.ranking._boards import Board, PublishedBoard
 from routebench.statistics import ALPHA
 
 NOTHING = "–"
@@ -200,7 +200,7 @@ def _joined(own: Runs, other: Runs, label: str) -> Runs:
     )
 
 
-def standing_of(known: Published, own: Runs, store: Store, label: str, iterations: int | None) -> Standing:
+def standing_of(known: PublishedBoard, own: Runs, store: Store, label: str, iterations: int | None) -> Standing:
     """The board with a new method on it.
 
     Args:
@@ -257,7 +257,7 @@ def _base(contenders: Iterable[Contender]) -> Contender | None:
     return next((one for one in contenders if one.method.label == BASELINE), None)
 
 
-def _expect_same(known: Published, store: Store, base: Contender, other: Contender) -> None:
+def _expect_same(known: PublishedBoard, store: Store, base: Contender, other: Contender) -> None:
     """Raises UserError where the baseline is not the same configuration on both sides."""
     ours = next((found for key in base.cells.values() if (found := store.record(key)) is not None), None)
     if ours is None or not other.cells:
@@ -272,7 +272,7 @@ def _expect_same(known: Published, store: Store, base: Contender, other: Contend
 
 
 def _configuration(identity: Identity) -> dict[str, Any]:
-    """What a run shares with those of other seeds, wherever its settings were chosen."""
+    """The facts that a run shares with those of other seeds, wherever its settings were chosen."""
     found = distinct(identity.as_dict())
     return {key: value for key, value in found.items() if key not in ("seed", "tuning")}
 
@@ -280,7 +280,7 @@ def _configuration(identity: Identity) -> dict[str, Any]:
 def _machines(
     own: Runs, other: Runs, base: Contender | None, other_base: Contender | None
 ) -> tuple[Machines, Estimate]:
-    """How the machines relate, and the baseline's accuracy here minus the published one."""
+    """The relation of the machines, and the baseline's accuracy here minus the published one."""
     if base is None or other_base is None or not base.accuracies:
         return Machines.ALIKE, Estimate()
     between = Estimate.of(statistics.apart_difference(base.values, other_base.values))
@@ -352,7 +352,7 @@ def _own_rows(  # noqa: PLR0917  # what `standing_of` found, handed on once
 
 
 def _published_rows(
-    known: Published,
+    known: PublishedBoard,
     sides: _Sides | None,
     theirs: Sequence[Contender],
     shown: Mapping[Method, tuple[Estimate, Verdict]],
@@ -408,7 +408,7 @@ def _answers(runs: Runs, one: Contender, base: Contender) -> NDArray[np.float64]
 
 
 def _reasons(own: Runs, label: str) -> tuple[str, ...]:
-    """Why runs of the method have no result."""
+    """The reasons why runs of the method have no result."""
     rows = own.planned[(own.planned["label"] == label) & ~own.planned["status"].isin(["ok", "not run"])]
     told = (f"T = {row.iterations}, seed {row.seed}: {row.status}: {row.reason}" for row in rows.itertuples())
     return tuple(told)

@@ -4,6 +4,7 @@ import pytest
 
 import routebench
 from routebench.interface import run_suite
+from routebench.registry import extensions
 from tests.command import Command
 from tests.ranking import made
 
@@ -37,3 +38,10 @@ def board(tiny):
     suite.write_text(made.SUITE)
     run_suite(suite, results=published, jobs=1, report=False)
     return f"{suite}:quick", published
+
+
+@pytest.fixture(autouse=True)
+def _as_before():
+    """Forgets what a test registers: methods of several tests have one name."""
+    with extensions.restored():
+        yield

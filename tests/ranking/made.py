@@ -17,7 +17,7 @@ take = 300
 learning_rate = { low = 3e-3, high = 3e-2, scale = "log" }
 
 [training]
-epochs = 1
+epochs = 3
 batch_size = 64
 
 [[methods]]

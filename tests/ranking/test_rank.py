@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from torch import Tensor
 
 import routebench
-from routebench import ranking
+from routebench import Routed, RoutingMethod, Votes, ranking
 from routebench.analysis import Verdict, open_folder
 from routebench.analysis.comparison import comparison_of, contenders_of
 from routebench.errors import UserError
+from routebench.ops import length, squash
 from routebench.ranking import Machines, standing_of
 from tests.ranking import made
 
@@ -26,12 +28,12 @@ def ranked(board, tmp_path_factory):
     return found, folder / "own"
 
 
-def standing(board, results, **changed):
+def standing(board, folder, **changed):
     """The board with the method on it, where the published runs are others in some way."""
     name, published = board
     known = ranking.published(ranking.board_of(name), published)
     known = replace(known, runs=replace(known.runs, **changed))
-    store = open_folder(results).store
+    store = open_folder(folder).store
     own = ranking.part_of(store, known.board)
     return known, own, standing_of(known, own, store, "sharper", None)
 
@@ -98,7 +100,7 @@ def test_whatever_a_machine_adds_to_all_methods_cancels(board, ranked):
 def test_where_the_baseline_differs_between_machines_nothing_is_ranked(board, ranked):
     known, _, _ = standing(board, ranked[1])
     results = known.runs.results.copy()
-    results.loc[results["metric"] == "accuracy", "value"] -= 30
+    results.loc[results["metric"] == "accuracy", "value"] *= 0.1
     _, _, found = standing(board, ranked[1], correct=flipped(board[1]), results=results)
     assert found.machines is Machines.APART and found.ranks is None and found.place == "–"
     told = " ".join(ranking.told(found))
@@ -152,3 +154,17 @@ def test_other_settings_of_the_baseline_are_refused(board, ranked):
     object.__setattr__(other, "record", record)
     with pytest.raises(UserError, match="other settings here than in the published results"):
         standing_of(other, own, store, "sharper", None)
+
+
+class InSession(RoutingMethod):
+    """Half of what uniform routing sends."""
+
+    def route(self, votes: Votes, activations: Tensor) -> Routed:
+        parents = squash(votes.sweep()[1] / 2)
+        return Routed(parents, length(parents))
+
+
+def test_a_class_of_the_session_is_ranked_too(board, tmp_path):
+    name, published = board
+    found = routebench.rank(InSession, board=name, beside=published, results=tmp_path / "own")
+    assert found.standing.mine.label == "in-session" and found.standing.ranks is not None

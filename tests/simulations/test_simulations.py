@@ -62,3 +62,8 @@ def test_machines_that_are_alike_are_refused_once_in_a_hundred():
     found = machines.row("rounding", 10, "gains", RUNS)
     assert found["refused"] < 100 * (0.01 + error(0.01, 2 * RUNS))
     assert found[f"finds {machines.BETTER}"] > 80
+
+
+def test_a_clone_of_uniform_routing_is_called_better_no_more_often_than_it_may():
+    better, worse = machines.clones(RUNS)
+    assert better < 100 * (0.025 + error(0.025, RUNS)) and worse < 100 * (0.025 + error(0.025, RUNS))
