@@ -485,6 +485,7 @@ def ranked(
     from routebench import atomic, ranking
 
     known = ranking.published(ranking.board_of(asked["board"]), None if beside is None else Path(beside))
+    ranking.expect_primary(known.board, asked["until"])
     wanted = _wanted(method, **asked)
     page = Path(output) if output is not None else wanted.results / f"rank.{'.'.join(wanted.board.part)}.html"
     atomic.expect_place(page, "the board", named=output is not None)

@@ -38,6 +38,8 @@ LONGEST = (
     "golden/test_golden_networks.py",
     "golden/test_golden.py",
     "test_notebook.py",
+    "ranking/test_rank_command.py",
+    "ranking/test_rank.py",
     "report/test_seen.py",
     "reports/test_gpu.py",
     "engine/test_interface.py",

@@ -103,3 +103,10 @@ def test_plugin_stands_in_table_and_report(measured):
     (page,) = results.glob("**/*.html")
     assert "mean-agreement" in page.read_text()
     assert "<svg" in page.read_text()  # the analyses that travelled along drew something
+
+
+def test_a_method_is_ranked_without_the_checkout(python, tmp_path):
+    run(python, "-m", "routebench", "new-method", "my-idea", cwd=tmp_path)
+    told = run(python, "-m", "routebench", "rank", "my_idea.py", "--dry-run", cwd=tmp_path)
+    assert "board quick: suite accuracy, preset quick; published results: quick" in told
+    assert "16 for each T of my-idea" in told

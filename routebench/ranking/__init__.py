@@ -3,7 +3,7 @@
 What is published travels with the package: `boards/NAME` holds the records and answers of a published comparison.
 """
 
-from routebench.ranking._boards import BOARDS, Board, PublishedBoard, board_of, published
+from routebench.ranking._boards import BOARDS, Board, PublishedBoard, board_of, expect_primary, published
 from routebench.ranking._measuring import Measured, Teller, Wanted, listed, measure, part_of, settings_of
 from routebench.ranking._page import as_table, told, write_page
 from routebench.ranking._shipping import ship, sums_of
@@ -21,6 +21,7 @@ __all__ = [
     "Wanted",
     "as_table",
     "board_of",
+    "expect_primary",
     "listed",
     "measure",
     "part_of",

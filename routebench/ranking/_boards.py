@@ -79,6 +79,20 @@ def board_of(name: str) -> Board:
     return BOARDS[name]
 
 
+def expect_primary(board: Board, until: float | None) -> None:
+    """Checks that seeds can be added on a board.
+
+    Args:
+        board: the board.
+        until: the half-width that is asked for, in points; None where none is.
+
+    Raises:
+        UserError: its suite names no comparison beforehand, whose interval could be narrowed.
+    """
+    if until is not None and load_suite(board.suite).primary is None:
+        raise UserError(f"--until: expected a board whose suite has a table [primary], and {board.title} has none")
+
+
 @dataclass(frozen=True)
 class PublishedBoard:
     """The published results of a board.

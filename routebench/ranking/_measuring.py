@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from routebench.analysis import BASELINE, Estimate, Runs, open_folder
 from routebench.analysis.contenders import contenders_of, difference_between
+from routebench.engine.origin import recorded_as
 from routebench.engine.results import Store
 from routebench.engine.running import Call, Counts, Listener, PlannedRun, SuiteOptions, prepare
 from routebench.engine.suites import METHOD, Cell, ChosenSettings
@@ -59,6 +60,18 @@ class Wanted:
     budget: float | None = None
     until: float | None = None
 
+    def command(self, name: str, preset: str, *others: str) -> list[str]:
+        """The command that does one stage alone, for `reproduce`.
+
+        Args:
+            name: `suite` or `tune`.
+            preset: the preset that it runs.
+            others: further options.
+        """
+        plugins = [word for plugin in self.plugins for word in ("--plugin", plugin)]
+        head = ["python", "-m", "routebench", name, self.board.suite, "--preset", preset]
+        return [*head, *plugins, "--method", self.method, *others]
+
     def options(self, **others: Any) -> SuiteOptions:
         """The options of a call of the suite."""
         return SuiteOptions(
@@ -106,8 +119,9 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
     call = prepare(wanted.options(preset=wanted.board.tuned_on, tuning=True, budget=_left(ends)))
     label = _label(call, wanted)
     counts = Counts()
-    for trials in call:  # all, then repeats of the best where the suite has them
-        counts += _run(trials, tell)
+    with recorded_as(wanted.command("tune", wanted.board.tuned_on)):
+        for trials in call:  # all, then repeats of the best where the suite has them
+            counts += _run(trials, tell)
     nothing = Measured(label, None, call.store, counts)
     if counts.left:
         return nothing
@@ -125,7 +139,9 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
             until=None if is_first else wanted.until,
         )  # fmt: skip
         call = _only(prepare(options), label, best.iterations if is_first else None)
-        own = sum((_run(planned, tell) for planned in call), Counts())
+        typed = wanted.command("suite", wanted.board.preset, "--settings", str(file), "--seeds", str(seeds))
+        with recorded_as(typed):
+            own = sum((_run(planned, tell) for planned in call), Counts())
         counts += own
         found = replace(found, counts=counts)
         if counts.left:

@@ -1,7 +1,12 @@
 """The command `rank`: its output, what it resumes, and bad input."""
 
+import shlex
+from itertools import pairwise
+
 import pytest
 
+from routebench import ranking
+from routebench.engine.results import Store
 from tests.command import import_once
 from tests.ranking import made
 
@@ -49,6 +54,21 @@ def test_the_page_goes_where_it_is_asked_for(rank, tmp_path):
     assert "★ Sharper" in (tmp_path / "place.html").read_text()
 
 
+def test_a_run_is_made_again_by_its_key_alone(rank, routebench_in, board, tmp_path):
+    file = made.method(tmp_path)
+    assert rank(file).code == 0
+    runs = ranking.part_of(Store(tmp_path / "own"), ranking.board_of(board[0]))
+    key = next(cell for cell, method in runs.methods.items() if method.label == "sharper")
+    shown = routebench_in("reproduce", key, "--results", "own")
+    assert shown.code == 0
+    typed = shlex.split(shown.out.splitlines()[-1])
+    assert typed[3:6] == ["suite", board[0].rpartition(":")[0], "--preset"]
+    wanted = {"--plugin": str(file), "--method": "sharper", "--seeds": "3", "--run": key}
+    assert wanted.items() <= {**dict(pairwise(typed))}.items()
+    again = routebench_in("reproduce", key, "--results", "own", "--run")
+    assert again.code == 0 and "numbers agree to the last digit" in again.out
+
+
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_method_that_breaks_its_contract_is_refused_before_anything_is_trained(rank, tmp_path, fault):
     file = made.method(tmp_path)
@@ -89,6 +109,7 @@ def test_bad_calls_are_told_in_one_line(rank, routebench_in, tmp_path):
         (("--board", "accuracy:quick"), "--beside"),
         (("--board", "accuracy:quik", "--beside", "x"), "did you mean 'quick'"),
         (("--beside", "nowhere"), "nowhere"),
+        (("--until", "0.3"), "[primary]"),
     ):
         found = routebench_in("rank", file, *options, "--results", "own")
         assert found.code == 2 and told in found.error, found

@@ -6,6 +6,7 @@ from routebench.engine.origin._provenance import (
     plugin_hashes,
     processor,
     provenance,
+    recorded_as,
     versions,
 )
 from routebench.engine.origin._source import Code, code_of, fit_code, package_stamp
@@ -20,5 +21,6 @@ __all__ = [
     "plugin_hashes",
     "processor",
     "provenance",
+    "recorded_as",
     "versions",
 ]

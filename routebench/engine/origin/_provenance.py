@@ -1,5 +1,6 @@
 """Records where a result comes from: code, machine, versions, flags; never names of machines or users."""
 
+import contextlib
 import hashlib
 import importlib.metadata
 import os
@@ -8,7 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ BESIDE = ("triton", "orjson", "pyarrow")
 """Optional packages whose presence changes results or timings."""
 CODE = {".py", ".cpp", ".cu", ".toml"}
 PLACED = ("--results", "--settings")
+_recorded: list[list[str]] = []
+"""Commands in whose name parts of this process are done, the innermost last."""
 
 
 def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -60,14 +63,32 @@ def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict
     }
 
 
+@contextlib.contextmanager
+def recorded_as(words: Sequence[str]) -> Iterator[None]:
+    """Records another command than the one that started this process: one that does this part of it alone.
+
+    Args:
+        words: the command's, such as `["python", "-m", "routebench", "suite", "accuracy"]`.
+    """
+    _recorded.append([*words])
+    try:
+        yield
+    finally:
+        _recorded.pop()
+
+
 def command_line() -> str:
     """The command that started this process, as typed in a shell; of `PLACED` only the last part of their paths.
 
     Records are published, and where their folder lay is nobody's business.
     """
-    program, *given = sys.argv
-    name = Path(program).name
-    head = ["python", "-m", "routebench"] if name == "__main__.py" else [name]
+    if _recorded:
+        program, *given = _recorded[-1]
+        head = [program]
+    else:
+        program, *given = sys.argv
+        name = Path(program).name
+        head = ["python", "-m", "routebench"] if name == "__main__.py" else [name]
     return printable(shlex.join([*head, *(_unplaced(*pair) for pair in pairwise([program, *given]))]))
 
 
