@@ -7,21 +7,17 @@ from collections.abc import Callable
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Role, Row, Runs, analysis_of, figures, palette, run, wording
-from routebench.analysis.published_numbers import (
-    NOT,
-    NOT_RUN,
-    PARTLY,
-    PRINTED,
-    REPRODUCED,
-    UNDECIDED,
-    counted,
-    published_and_measured,
-)
+from routebench.analysis import Analysis, Column, Role, Row, Runs, Verdict, analysis_of, figures, palette, run, wording
+from routebench.analysis.published_numbers import PRINTED, counted, published_and_measured
 from routebench.published import Statistic
 
-MARKS = {REPRODUCED: "o", PARTLY: "D", NOT: "X", UNDECIDED: "s"}
-COLOURS = {REPRODUCED: palette.HUES[2], PARTLY: palette.HUES[0], NOT: palette.HUES[1], UNDECIDED: palette.MUTED}
+DRAWN: dict[str, tuple[str, str]] = {
+    Verdict.REPRODUCED: (palette.HUES[2], "o"),
+    Verdict.PARTLY: (palette.HUES[0], "D"),
+    Verdict.NOT_REPRODUCED: (palette.HUES[1], "X"),
+    Verdict.UNDECIDED: (palette.MUTED, "s"),
+}
+"""Colour and mark of a point, by verdict."""
 AS_PERCENT: dict[str, Callable[[float], float]] = {
     "test error": lambda value: 100 - value,
     "linear-probe accuracy": lambda value: 100 * value,
@@ -52,7 +48,7 @@ def published_beside_measured(parts: tuple[Runs, ...]) -> Analysis | None:
     if not any(runs.results["value"].notna().any() for runs in parts):
         return None
     table = published_and_measured(parts)
-    table = table.sort_values("verdict", key=lambda told: told == NOT_RUN, kind="stable", ignore_index=True)
+    table = table.sort_values("verdict", key=lambda told: told == Verdict.NOT_RUN, kind="stable", ignore_index=True)
     points = _points(table)
     return Analysis(
         title="Published beside measured",
@@ -60,10 +56,10 @@ def published_beside_measured(parts: tuple[Runs, ...]) -> Analysis | None:
         table=table,
         figure=None if points.empty else figures.figure_of(_draw, points, height=4.6),
         columns=COLUMNS,
-        notes=(*(RULES if (table["verdict"] != NOT_RUN).any() else ()), *_notes(table)),
+        notes=(*(RULES if (table["verdict"] != Verdict.NOT_RUN).any() else ()), *_notes(table)),
         alternative="Measured against published accuracy, with intervals and the line of equality.",
         saved=SAVED,
-        hidden=tuple(table["verdict"] == NOT_RUN),
+        hidden=tuple(table["verdict"] == Verdict.NOT_RUN),
     )
 
 
@@ -120,7 +116,7 @@ COLUMNS = (
 
 
 def _reading(table: DataFrame) -> str:
-    not_run = int((table["verdict"] == NOT_RUN).sum())
+    not_run = int((table["verdict"] == Verdict.NOT_RUN).sum())
     run = len(table) - not_run
     subset = int(table["reason"].str.endswith("another task").sum())
     beyond = f" ({subset} of these on a part of the data only)" if subset else ""
@@ -134,7 +130,9 @@ def _reading(table: DataFrame) -> str:
 
 def _notes(table: DataFrame) -> list[str]:
     notes = []
-    needed = Counter(table.loc[(table["verdict"] == NOT_RUN) & table["reason"].str.startswith("run the"), "reason"])
+    needed = Counter(
+        table.loc[(table["verdict"] == Verdict.NOT_RUN) & table["reason"].str.startswith("run the"), "reason"]
+    )
     if needed:
         told = [f"{reason.removeprefix('run ')} ({count})" for reason, count in needed.most_common(3)]
         more = f", and {len(needed) - 3} others" if len(needed) > 3 else ""
@@ -167,7 +165,7 @@ def _draw(axes: Axes, points: DataFrame) -> None:
     low, high = least - margin, most + margin
     axes.plot([low, high], [low, high], color=palette.INK, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     for verdict, own in points.groupby("verdict"):
-        colour, mark = COLOURS[str(verdict)], MARKS[str(verdict)]
+        colour, mark = DRAWN[str(verdict)]
         axes.vlines(own["value"], own["low"], own["high"], color=colour, linewidth=1.6, alpha=0.7)
         axes.plot(own["value"], own["measured"], mark, color=colour, markersize=7, label=f"{verdict} ({len(own)})")
     axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")

@@ -5,21 +5,11 @@ from collections.abc import Collection
 
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Estimate, Role, Row, Runs, analysis_of, run, wording
-from routebench.analysis.judging import (
-    FAILS,
-    HOLDS,
-    NOT_RUN,
-    RISING,
-    UNDECIDED,
-    UNTESTED,
-    JudgedClaim,
-    PaperClaim,
-    every_claim,
-)
+from routebench.analysis import Analysis, Column, Estimate, Role, Row, Runs, Verdict, analysis_of, run, wording
+from routebench.analysis.judging import RISING, JudgedClaim, PaperClaim, every_claim
 from routebench.errors import one_line
 
-MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", UNTESTED: "…", NOT_RUN: "–"}
+MARKS = {Verdict.FAILS: "✗", Verdict.HOLDS: "✓", Verdict.UNDECIDED: "?", Verdict.NOT_TESTED: "…", Verdict.NOT_RUN: "–"}
 """Order of verdicts: contradictions first."""
 STILL_LEARNING = (
     "Not tested, with a number of epochs: training accuracy of a compared network rose by more than "
@@ -34,7 +24,7 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
     faults: list[str] = []
     claims = every_claim(faults)
     table = DataFrame([row for claim in claims for row in _rows(claim, parts, faults)])
-    if table.empty or (table["verdict"] == NOT_RUN).all():
+    if table.empty or (table["verdict"] == Verdict.NOT_RUN).all():
         return None
     table = table.sort_values("verdict", key=lambda told: told.map([*MARKS].index), kind="stable", ignore_index=True)
     return Analysis(
@@ -54,7 +44,7 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
             *_not_run(table, {claim.needs for claim in claims if claim.suite}),
         ),
         saved="claim source tested on of mean low high seeds=mean.n verdict why needs",
-        hidden=tuple(table["verdict"] == NOT_RUN),
+        hidden=tuple(table["verdict"] == Verdict.NOT_RUN),
     )
 
 
@@ -78,7 +68,7 @@ def _rows(claim: PaperClaim, parts: tuple[Runs, ...], faults: list[str]) -> list
          "said": str(found), "why": found.why, "needs": ""}
         for found, on in known.items()
     ]  # fmt: skip
-    verdict = {"verdict": NOT_RUN, "said": NOT_RUN, "why": ""}
+    verdict = {"verdict": Verdict.NOT_RUN, "said": Verdict.NOT_RUN, "why": ""}
     return rows or [{**said, "on": "", "of": "", "mean": Estimate(), **verdict, "needs": claim.needs}]
 
 
@@ -103,13 +93,13 @@ COLUMNS = (
 
 def _without_verdict(table: DataFrame) -> list[str]:
     """Explanations of the reasons that the table gives."""
-    whys = table.loc[table["verdict"] == UNTESTED, "why"]
+    whys = table.loc[table["verdict"] == Verdict.NOT_TESTED, "why"]
     told = {STILL_LEARNING: whys.str.contains("epoch"), OTHER_FORM: whys.str.startswith("tuned to")}
     return [note for note, found in told.items() if found.any()]
 
 
 def _not_run(table: DataFrame, commands: Collection[str]) -> list[str]:
-    lacking = table[table["verdict"] == NOT_RUN]
+    lacking = table[table["verdict"] == Verdict.NOT_RUN]
     if lacking.empty:
         return []
     told = "; ".join(f"`{needs}`" if needs in commands else needs for needs in dict.fromkeys(lacking["needs"]))
@@ -118,12 +108,15 @@ def _not_run(table: DataFrame, commands: Collection[str]) -> list[str]:
 
 def _reading(table: DataFrame) -> str:
     counts = Counter(table["verdict"])
-    tested = len(table) - counts[NOT_RUN]
-    hold, fail = counts[HOLDS] == 1, counts[FAILS] == 1
-    told = [f"{counts[HOLDS]} {'holds' if hold else 'hold'} here", f"{counts[FAILS]} {'does' if fail else 'do'} not"]
-    told.append(f"{counts[UNDECIDED]} cannot be decided")
-    told += [f"{counts[UNTESTED]} have no verdict"] if counts[UNTESTED] else []
-    failing = [str(claim) for claim in dict.fromkeys(table.loc[table["verdict"] == FAILS, "claim"])]
+    tested = len(table) - counts[Verdict.NOT_RUN]
+    hold, fail = counts[Verdict.HOLDS] == 1, counts[Verdict.FAILS] == 1
+    told = [
+        f"{counts[Verdict.HOLDS]} {'holds' if hold else 'hold'} here",
+        f"{counts[Verdict.FAILS]} {'does' if fail else 'do'} not",
+    ]
+    told.append(f"{counts[Verdict.UNDECIDED]} cannot be decided")
+    told += [f"{counts[Verdict.NOT_TESTED]} have no verdict"] if counts[Verdict.NOT_TESTED] else []
+    failing = [str(claim) for claim in dict.fromkeys(table.loc[table["verdict"] == Verdict.FAILS, "claim"])]
     against = f" Against the papers: {'; '.join(_lower(claim) for claim in failing)}." if failing else ""
     return f"Of {wording.plural(tested, 'test')} of what the papers say in words, {wording.listed(told)}.{against}"
 

@@ -103,9 +103,3 @@ def suspicions(fired: Iterable[str]) -> list[str]:
     """The serious ones among checks that fired, in the order of `CHECKS`."""
     known = set(fired)
     return [name for name, check in CHECKS.items() if name in known and check.serious]
-
-
-def verdict(fired: Iterable[str]) -> str:
-    """`believable`, or `suspect: ` with the reasons."""
-    reasons = [CHECKS[name].short for name in suspicions(fired)]
-    return f"suspect: {'; '.join(reasons)}" if reasons else "believable"

@@ -2,16 +2,17 @@
 
 import pytest
 
-from routebench.masking import CHECKS, suspicions, verdict
+from routebench.analysis.attacked import verdict_on
+from routebench.masking import CHECKS, suspicions
 
 
 def test_nothing_fired_is_believable():
-    assert verdict([]) == "believable"
-    assert verdict(["training-loss", "small-gradients"]) == "believable"
+    assert verdict_on([]) == "believable"
+    assert verdict_on(["training-loss", "small-gradients"]) == "believable"
 
 
 def test_reasons_stand_in_the_order_of_the_checks():
-    assert verdict(["reach", "stochastic"]) == "suspect: the network is random; images survive an unlimited attack"
+    assert verdict_on(["reach", "stochastic"]) == "suspect: the network is random; images survive an unlimited attack"
     assert suspicions(["reach", "training-loss", "stochastic"]) == ["stochastic", "reach"]
 
 

@@ -1,4 +1,4 @@
-"""Verdicts of tests on two methods, and the strength of a preset. Sentences are made elsewhere."""
+"""All verdicts, and the strength of a preset. Sentences are made elsewhere."""
 
 import math
 from enum import IntEnum, StrEnum
@@ -10,8 +10,9 @@ MARGIN = 0.5
 
 
 class Verdict(StrEnum):
-    """The verdict on a difference, ours minus theirs. Its text is what a table saves."""
+    """A verdict of any kind. Its text is what a table saves and what `compare` writes."""
 
+    # on a difference, ours minus theirs
     BETTER = "better"
     BETTER_BY_LITTLE = "better by little"
     """Significantly better, but by significantly less than a margin."""
@@ -23,9 +24,34 @@ class Verdict(StrEnum):
     OPEN = "not told apart"
     UNTESTABLE = "cannot be tested"
 
+    # on a claim; the last also on a published number
+    HOLDS = "holds here"
+    FAILS = "does not hold here"
+    NOT_TESTED = "not tested"
+    NOT_RUN = "not run"
+
+    # on a published number
+    REPRODUCED = "reproduced"
+    PARTLY = "partly"
+    NOT_REPRODUCED = "not"
+
+    # on a change from BASE to HEAD; the second on claims and published numbers, too
+    REGRESSION = "regression"
+    UNDECIDED = "undecided"
+    IMPROVEMENT = "improvement"
+    SAME = "same"
+    NOISE = "within noise"
+    UNSHOWN = "no difference shown"
+    UNJUDGED = "not judged"
+    UNCOMPARED = "not compared"
+
+    # on adversarial accuracy
+    BELIEVABLE = "believable"
+    SUSPECT = "suspect"
+
     @classmethod
     def of(cls, difference: float, p_value: float, p_equal: float = math.nan) -> "Verdict":
-        """The verdict at 5 %.
+        """The verdict on a difference at 5 %.
 
         Args:
             difference: ours minus theirs.
@@ -40,6 +66,17 @@ class Verdict(StrEnum):
                 return cls.BETTER_BY_LITTLE if little else cls.BETTER
             return cls.WORSE_BY_LITTLE if little else cls.WORSE
         return cls.EQUAL if p_equal < ALPHA else cls.OPEN
+
+    @property
+    def in_words(self) -> str:
+        """The verdict on a difference as a terminal says it."""
+        said = {
+            Verdict.BETTER: "significantly better",
+            Verdict.WORSE: "significantly worse",
+            Verdict.OPEN: "no difference is shown",
+            Verdict.UNTESTABLE: "no test could be made",
+        }
+        return said.get(self, self)
 
 
 GAINS = (Verdict.BETTER, Verdict.BETTER_BY_LITTLE)

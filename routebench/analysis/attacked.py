@@ -2,16 +2,16 @@
 
 import math
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from routebench.analysis import MISSING, Estimate, Method, Runs, base_of, corrected, difference, unflattered
+from routebench.analysis import MISSING, Estimate, Method, Runs, Verdict, base_of, corrected, difference, unflattered
 from routebench.analysis.contenders import PairedAnswers, is_tied
 from routebench.catalogue import views_of
-from routebench.masking import verdict
+from routebench.masking import CHECKS, suspicions
 
 LINF = {"norm": "linf"}
 OUTCOMES = ("attacked_accuracy", "accuracy_taken")
@@ -72,11 +72,21 @@ def fired_checks(runs: Runs) -> dict[Method, Counter[str]]:
 
 def verdicts(runs: Runs) -> dict[Method, str]:
     """Verdicts by method: `believable`, or why its numbers are suspect with any seed."""
-    found = {method: verdict(fired) for method, fired in fired_checks(runs).items()}
+    found = {method: verdict_on(fired) for method, fired in fired_checks(runs).items()}
     lacking = {
         method: ", ".join(NAMES.get(one, one) for one in attacks) for method, attacks in without_attacks(runs).items()
     }
-    return found | {method: f"suspect: no result of {attacks}" for method, attacks in lacking.items()}
+    return found | {method: f"{Verdict.SUSPECT}: no result of {attacks}" for method, attacks in lacking.items()}
+
+
+def verdict_on(fired: Iterable[str]) -> str:
+    """The verdict on a method's adversarial accuracy, with the reasons if it is suspect.
+
+    Args:
+        fired: names of checks that fired.
+    """
+    reasons = [CHECKS[name].short for name in suspicions(fired)]
+    return f"{Verdict.SUSPECT}: {'; '.join(reasons)}" if reasons else Verdict.BELIEVABLE
 
 
 def without_attacks(runs: Runs) -> dict[Method, list[str]]:

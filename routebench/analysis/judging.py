@@ -28,14 +28,12 @@ from routebench.analysis._estimate import difference as paired
 from routebench.analysis._method import Method
 from routebench.analysis._ranges import ANY, range_of, range_of_difference
 from routebench.analysis._runs import Runs
-from routebench.analysis._verdicts import MARGIN
+from routebench.analysis._verdicts import MARGIN, Verdict
 from routebench.analysis.contenders import falling
 from routebench.catalogue import page_of
 from routebench.errors import UserError
 from routebench.statistics import OVER_SEEDS, OVER_SEEDS_TWO_STAGES, Collapses
 
-HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds here", "does not hold here", "undecided", "not run"
-UNTESTED = "not tested"
 NOTHING_FELL: tuple[Sides, Sides] = ((Collapses(), Collapses()),) * 2
 POINTS = range_of_difference((0.0, 100.0), (0.0, 100.0))
 """The range of differences of accuracies."""
@@ -53,13 +51,13 @@ class JudgedClaim:
 
     Args:
         statistic: mean over seeds.
-        verdict: one of this module's.
+        verdict: on the claim.
         of: the methods that were compared.
         why: there is no verdict; empty with one.
     """
 
     statistic: Estimate
-    verdict: str
+    verdict: Verdict
     of: str
     why: str = ""
 
@@ -119,17 +117,18 @@ class PaperClaim:
             if values:
                 one = judged(values, of, no_gain=self.no_gain, first=runs.first, sides=_sides(runs, values, of))
                 lost = lost_in_words((runs, *like) if self.across else (runs,), values)
-                found.append(replace(one, verdict=UNDECIDED, why=lost) if lost else one)
+                found.append(replace(one, verdict=Verdict.UNDECIDED, why=lost) if lost else one)
         verdicts = {one.verdict for one in found}
-        verdict = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
+        verdict = next((one for one in (Verdict.FAILS, Verdict.UNDECIDED) if one in verdicts), Verdict.HOLDS)
         can = [one for one in found if one.verdict == verdict]
-        deciding = min(can, key=lambda one: one.statistic.high if verdict == FAILS else one.statistic.low, default=None)
+        limit = "high" if verdict is Verdict.FAILS else "low"
+        deciding = min(can, key=lambda one: float(getattr(one.statistic, limit)), default=None)
         if deciding is None:
             return None
         compared = [of for values, of in told if values]
         epochs = None if self.at_first else still_learning(runs, compared)
         why = wording.plural(epochs, "epoch") if epochs else other_form(runs, compared, self.form)
-        return replace(deciding, verdict=UNTESTED if why else verdict, why=why or deciding.why)
+        return replace(deciding, verdict=Verdict.NOT_TESTED if why else verdict, why=why or deciding.why)
 
 
 def every_claim(faults: list[str] | None = None) -> tuple[PaperClaim, ...]:
@@ -245,17 +244,18 @@ def judged(
         sides: seeds that fall out with the first and the second method.
     """
     own = SeedValues(values, first, SeedValues.of(values).within)
-    found, verdict = paired(own, SeedValues(dict.fromkeys(own, 0.0), within=(0.0, 0.0))), UNDECIDED
+    found, verdict = paired(own, SeedValues(dict.fromkeys(own, 0.0), within=(0.0, 0.0))), Verdict.UNDECIDED
     found = replace(found, p=math.nan)
     if found.kind not in (OVER_SEEDS, OVER_SEEDS_TWO_STAGES):
         return JudgedClaim(found, verdict, of)
     for_it, against = (found.high < MARGIN, found.low > 0) if no_gain else (found.low > 0, found.high < 0)
-    verdict = FAILS if against else HOLDS if for_it else UNDECIDED
+    verdict = Verdict.FAILS if against else Verdict.HOLDS if for_it else Verdict.UNDECIDED
     is_above = found.low > 0
     stake, middle = at_stake(*sides, ahead=is_above), float(np.median([*own.values()]))
     limit = MARGIN if no_gain and not is_above else 0.0
-    if verdict != UNDECIDED and stake and (middle <= stake if is_above else middle + stake >= limit):
-        return JudgedClaim(found, UNDECIDED, of, "as many seeds as may fall out of a method's others would undo it")
+    if verdict != Verdict.UNDECIDED and stake and (middle <= stake if is_above else middle + stake >= limit):
+        why = "as many seeds as may fall out of a method's others would undo it"
+        return JudgedClaim(found, Verdict.UNDECIDED, of, why)
     return JudgedClaim(found, verdict, of)
 
 

@@ -30,13 +30,13 @@ from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate, difference, mean_of
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Row
+from routebench.analysis._verdicts import Verdict
 from routebench.analysis.viewpoints import FAMILIAR, matched_to_reference
 from routebench.catalogue import Catalogue, catalogue
 from routebench.statistics import ALPHA, predicted_best, predicted_mean
 from routebench.units import whole_of
 
-REPRODUCED, PARTLY, NOT, UNDECIDED, NOT_RUN = "reproduced", "partly", "not", "undecided", "not run"
-VERDICTS = (REPRODUCED, PARTLY, NOT, UNDECIDED, NOT_RUN)
+VERDICTS = (Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT_REPRODUCED, Verdict.UNDECIDED, Verdict.NOT_RUN)
 BEST_OF = "best of "
 """Begins the T of a published number that is the best of several."""
 MATCHED = "_matched"
@@ -103,7 +103,7 @@ def published_and_measured(parts: Sequence[Runs]) -> DataFrame:
 def counted(verdicts: Iterable[str]) -> str:
     """`2 reproduced, 8 not and 5 undecided`: the verdicts on numbers that were run; empty if none was."""
     counts = Counter(verdicts)
-    told = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] and verdict != NOT_RUN]
+    told = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] and verdict != Verdict.NOT_RUN]
     return wording.listed(told) if told else ""
 
 
@@ -250,51 +250,52 @@ def _in_unit(value: float, unit: str, row: Row) -> float:
     return 100 - value if row["metric"] == ERROR else value
 
 
-def _verdict(row: Row, known: Mapping[str, Row], parts: Sequence[Runs], answer: Answer | None) -> tuple[str, str]:
+def _verdict(row: Row, known: Mapping[str, Row], parts: Sequence[Runs], answer: Answer | None) -> tuple[Verdict, str]:
     if answer is None:
-        return NOT_RUN, _why_not_run(row, parts)
+        return Verdict.NOT_RUN, _why_not_run(row, parts)
     if answer.same:
         return _reproduced(row, answer)
     return _elsewhere(row, known.get(row["rival"]), answer)
 
 
-def _elsewhere(row: Row, rival: Row | None, answer: Answer) -> tuple[str, str]:
+def _elsewhere(row: Row, rival: Row | None, answer: Answer) -> tuple[Verdict, str]:
     """Only the direction of the comparison with the paper's rival can be looked at."""
+    elsewhere = f"measured elsewhere ({answer.where})"
     if rival is None:
-        return UNDECIDED, f"measured elsewhere ({answer.where}), and the paper compares it with no other row"
+        return Verdict.UNDECIDED, f"{elsewhere}, and the paper compares it with no other row"
     others = answers(rival, [answer.runs])
     other = next((found for found in others if found.model == answer.model or found.same), None)
     if other is None:
-        return UNDECIDED, f"measured elsewhere ({answer.where}), without its rival {rival['id']}"
+        return Verdict.UNDECIDED, f"{elsewhere}, without its rival {rival['id']}"
     found = difference(answer.values, other.values)
     if row["value"] == rival["value"]:
-        return UNDECIDED, f"measured elsewhere ({answer.where}), and the paper prints the same number for {rival['id']}"
+        return Verdict.UNDECIDED, f"{elsewhere}, and the paper prints the same number for {rival['id']}"
     if not found.p < ALPHA:
-        return UNDECIDED, f"measured elsewhere ({answer.where}); a difference from {rival['id']} is not shown there"
+        return Verdict.UNDECIDED, f"{elsewhere}; a difference from {rival['id']} is not shown there"
     if (found.mean > 0) == (row["value"] > rival["value"]):
-        return PARTLY, f"elsewhere ({answer.where}), the comparison with {rival['id']} comes out the same way"
-    return UNDECIDED, f"elsewhere ({answer.where}), the comparison with {rival['id']} comes out the other way"
+        return Verdict.PARTLY, f"elsewhere ({answer.where}), the comparison with {rival['id']} comes out the same way"
+    return Verdict.UNDECIDED, f"elsewhere ({answer.where}), the comparison with {rival['id']} comes out the other way"
 
 
-def _reproduced(row: Row, answer: Answer) -> tuple[str, str]:
+def _reproduced(row: Row, answer: Answer) -> tuple[Verdict, str]:
     found, seeds = answer.expected(row), wording.plural(len(answer.values), "seed")
     printed = published.Statistic.read(row["statistic"])
     if not found.has_limits:
         same = "" if len(answer.values) < 2 else " with the same value"
-        return UNDECIDED, f"{seeds}{same}: nothing tells how far runs lie apart"
+        return Verdict.UNDECIDED, f"{seeds}{same}: nothing tells how far runs lie apart"
     margin, value = float(row["rounding"]), float(row["value"])
     low, high = found.low - margin, found.high + margin
     inside = {"at least": high >= value, "at most": low <= value}.get(row["relation"], low <= value <= high)
     if row["relation"] in ("at least", "at most") and inside and low < value < high:
-        return UNDECIDED, "the interval reaches over the published bound"
+        return Verdict.UNDECIDED, "the interval reaches over the published bound"
     worse = value > high if row["metric"] == ERROR else value < low
     if printed.runs is None and not worse:
-        return UNDECIDED, f"{printed}, and not worse than one run may be by {seeds}"
+        return Verdict.UNDECIDED, f"{printed}, and not worse than one run may be by {seeds}"
     if inside and row["relation"] not in ("at least", "at most") and not _is_precise(answer, found, value):
-        return UNDECIDED, f"{found:~} for {printed}: what {seeds} predict is too wide to tell"
+        return Verdict.UNDECIDED, f"{found:~} for {printed}: what {seeds} predict is too wide to tell"
     if inside:
-        return REPRODUCED, f"within what {seeds} predict for {printed}, same conditions"
-    return NOT, f"outside what {seeds} predict for {printed}, same conditions"
+        return Verdict.REPRODUCED, f"within what {seeds} predict for {printed}, same conditions"
+    return Verdict.NOT_REPRODUCED, f"outside what {seeds} predict for {printed}, same conditions"
 
 
 def _is_precise(answer: Answer, found: Estimate, published_value: float) -> bool:

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 BACKENDS = ("auto", "reference", "fused", "triton")
 """The same as `routebench.kernels.BACKENDS`, without the import of torch."""
 ALPHA = 0.05
-SAID = {"better": "significantly better", "worse": "significantly worse", "cannot be tested": "no test could be made"}
-SAID["not told apart"] = "no difference is shown"
-"""The terminal's words for a verdict of `routebench.analysis`."""
 
 
 @click.command()
@@ -269,7 +266,7 @@ def _verdict(row: Mapping[Any, Any]) -> str:
         return "no result"
     if not row["gain"].known:
         return f"{row['mean']:.1} %"
-    return f"{row['mean']:.1} %, {row['gain']:+.1} points against uniform routing: {SAID[row['gain'].verdict]}"
+    return f"{row['mean']:.1} %, {row['gain']:+.1} points against uniform routing: {row['gain'].verdict.in_words}"
 
 
 def _report(console: Any, call: "Call") -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from routebench.analysis import Verdict
 from routebench.analysis.wording import plural
 from routebench.comparing._folders import CellPair, Pairs, Quantity, Side, Spot, notes_of, pair_up, read_side
 from routebench.comparing._noise import Noise
@@ -21,17 +22,7 @@ from routebench.comparing._series import (
     series_of,
     values_of,
 )
-from routebench.comparing._verdicts import (
-    ALL,
-    IMPROVEMENT,
-    METHOD,
-    REGRESSION,
-    SETTING,
-    UNDECIDED,
-    Change,
-    Wishes,
-    judge,
-)
+from routebench.comparing._verdicts import ALL, METHOD, SETTING, Change, Wishes, judge
 from routebench.errors import UserError, unknown
 from routebench.units import is_of_machine
 
@@ -108,7 +99,7 @@ class FolderComparison:
     alpha: float
     notes: tuple[str, ...] = ()
 
-    def with_verdict(self, *verdicts: str) -> list[Change]:
+    def with_verdict(self, *verdicts: Verdict) -> list[Change]:
         """Rows with one of some verdicts, pooled ones first."""
         order = (ALL, METHOD, SETTING)
         rows = [change for change in self.changes if change.verdict in verdicts]
@@ -137,10 +128,10 @@ class FolderComparison:
     @property
     def exit_code(self) -> int:
         """The gate's: 1 worse or newly broken, 4 undecided or too noisy, 3 runs lack or are damaged, else 0."""
-        if self.pairs.broken or self.lost or self.with_verdict(REGRESSION):
+        if self.pairs.broken or self.lost or self.with_verdict(Verdict.REGRESSION):
             return 1
         blind = any(one.undecided for one in self.blind)
-        if blind or self.with_verdict(UNDECIDED) or not any(change.judged for change in self.changes):
+        if blind or self.with_verdict(Verdict.UNDECIDED) or not any(change.judged for change in self.changes):
             return 4
         if self.pairs.missing or self.pairs.uncompared or self.damaged:
             return 3
@@ -179,7 +170,7 @@ def _unjudged(changes: Iterable[Change], asked: Container[str]) -> Iterator[Grou
         series = [one for row in rows for one in row.series]
         by_wish = group.metric not in asked and once_timed(series)
         hidden = all(pair.obstacle for one in series for pair in one.cells.values())
-        decided = any(row.judged or row.verdict == UNDECIDED for row in rows)
+        decided = any(row.judged or row.verdict == Verdict.UNDECIDED for row in rows)
         if not (group.higher_is_better is None or by_wish or hidden or decided):
             yield group
 
@@ -315,7 +306,7 @@ def _unseen(rows: list[Change]) -> list[Change]:
     if rows[0].evidence.kind == "rounds":
         several = {row.method for row in rows if row.level == METHOD}
         shown = [row for row in rows if row.level == METHOD or (row.level == SETTING and row.method not in several)]
-        unseen = [row for row in shown if row.blind and row.verdict not in (REGRESSION, IMPROVEMENT)]
+        unseen = [row for row in shown if row.blind and row.verdict not in (Verdict.REGRESSION, Verdict.IMPROVEMENT)]
     else:
         unseen = [min(rows, key=_size)] if all(row.blind for row in rows) else []
     return sorted(unseen, key=_size, reverse=True)

@@ -6,35 +6,28 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from routebench.analysis import Verdict
 from routebench.analysis.wording import NOTHING
 from routebench.comparing import _words as words
 from routebench.comparing._comparison import FolderComparison, Sensitivity
-from routebench.comparing._verdicts import (
-    ALL,
-    IMPROVEMENT,
-    METHOD,
-    NOISE,
-    REGRESSION,
-    SAME,
-    SETTING,
-    UNCOMPARED,
-    UNDECIDED,
-    UNJUDGED,
-    UNSHOWN,
-    Change,
-)
+from routebench.comparing._verdicts import ALL, METHOD, SETTING, Change
 
 LONGEST_COMMENT = 65_000
 """Characters: GitHub takes 65,536 in one comment, of which some are for a mark by which the comment is found again."""
 CUT = "\n\n*Cut here: the rest is too long for a comment; `--format json` has all of it.*\n"
 COLUMNS = ("Metric", "Of", "BASE", "HEAD", "Change", "p (Holm)", "Noise floor", "Detectable", "Verdict")
+ORDER = (
+    *(Verdict.REGRESSION, Verdict.UNDECIDED, Verdict.IMPROVEMENT, Verdict.NOISE, Verdict.UNSHOWN),
+    *(Verdict.UNCOMPARED, Verdict.UNJUDGED, Verdict.SAME),
+)
+"""Order of all rows in a comment, of which the last may be cut."""
 SMALLEST = ("Metric", "Suite", "One setting", "One method", "All methods", "Test")
 
 
 def as_text(comparison: FolderComparison) -> str:
     """The verdict, a table of what changed, a table of what could have been detected, and where it comes from."""
     lines = [words.verdict(comparison)]
-    if rows := comparison.with_verdict(REGRESSION, UNDECIDED, IMPROVEMENT):
+    if rows := comparison.with_verdict(*ORDER[:3]):
         lines += ["", *_aligned(("Verdict", *COLUMNS[:6]), [(row.verdict, *_cells_of(row)[:6]) for row in rows])]
     for title, cells in (("Broken in HEAD:", _broken(comparison)), ("Not run by HEAD:", _missing(comparison))):
         lines += ["", *_paragraph(title, cells)] if cells else []
@@ -52,7 +45,7 @@ def as_markdown(comparison: FolderComparison, longest: int = LONGEST_COMMENT) ->
     """Text of a comment: the verdict first, what changed in a table, the rest folded; at most `longest` characters."""
     marked = "❌" if comparison.exit_code else "✅"
     parts = [f"**{marked} {_safe(words.verdict(comparison))}**", *map(_safe, _blindness(comparison))]
-    if rows := comparison.with_verdict(REGRESSION, UNDECIDED, IMPROVEMENT):
+    if rows := comparison.with_verdict(*ORDER[:3]):
         parts.append(_table(COLUMNS, (_cells_of(row) for row in rows)))
     for title, cells in (("Broken in HEAD:", _broken(comparison)), ("Not run by HEAD:", _missing(comparison))):
         parts += [f"{title}\n\n" + "\n".join(f"- {_safe(line)}" for line in cells)] if cells else []
@@ -63,8 +56,7 @@ def as_markdown(comparison: FolderComparison, longest: int = LONGEST_COMMENT) ->
     if notes := [*_damaged(comparison), *comparison.notes, *_unjudged(comparison)]:
         parts.append("\n".join(f"- {_safe(note)}" for note in notes))
     parts.append("\n".join(f"- {_safe(line)}" for line in words.provenance(comparison)))
-    order = (REGRESSION, UNDECIDED, IMPROVEMENT, NOISE, UNSHOWN, UNCOMPARED, UNJUDGED, SAME)  # what may be cut is last
-    shown = [change for word in order for change in comparison.with_verdict(word)]
+    shown = [change for word in ORDER for change in comparison.with_verdict(word)]
     opened, closed = "<details><summary>All rows</summary>\n\n", "\n\n</details>\n"
     table = _table(COLUMNS, (_cells_of(row) for row in shown))
     body = "\n\n".join(parts)
@@ -177,15 +169,14 @@ def _paragraph(title: str, lines: list[str]) -> list[str]:
 
 
 def _counts(comparison: FolderComparison) -> str:
-    names = (REGRESSION, UNDECIDED, IMPROVEMENT, NOISE, UNSHOWN, SAME, UNJUDGED, UNCOMPARED)
-    counts = {name: len(comparison.with_verdict(name)) for name in names}
+    counts = {name: len(comparison.with_verdict(name)) for name in Verdict}
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none"
 
 
 def _unjudged(comparison: FolderComparison) -> list[str]:
     """One sentence for each reason why rows have no verdict."""
     metrics: dict[tuple[str, str], dict[str, None]] = {}
-    for change in comparison.with_verdict(UNJUDGED, UNCOMPARED):
+    for change in comparison.with_verdict(Verdict.UNJUDGED, Verdict.UNCOMPARED):
         metrics.setdefault((change.verdict, change.why), {})[change.group.name] = None
     return [f"{word.capitalize()}: {', '.join(names)} ({why})." for (word, why), names in metrics.items() if why]
 

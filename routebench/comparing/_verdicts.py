@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from routebench import statistics
+from routebench.analysis import Verdict
 from routebench.analysis.wording import listed
 from routebench.comparing._evidence import Evidence, weigh
 from routebench.comparing._noise import SEEN, Noise
@@ -15,10 +16,6 @@ from routebench.errors import UserError
 from routebench.units import TIMED
 
 SETTING, METHOD, ALL = "setting", "method", "all methods"
-REGRESSION, IMPROVEMENT, SAME = "regression", "improvement", "same"
-NOISE, UNSHOWN = "within noise", "no difference shown"
-UNDECIDED = "undecided"
-UNJUDGED, UNCOMPARED = "not judged", "not compared"
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class Change:
         must_see: the smallest change that the gate has to detect; infinite if none is stated.
         stated: whether the user set `must_see`.
         alpha: the level of the test behind `could_see`.
-        verdict: one of this module's words.
+        verdict: on the change.
         why: the reason, if there is no verdict.
     """
 
@@ -57,7 +54,7 @@ class Change:
     must_see: float = math.inf
     stated: bool = False
     alpha: float = math.nan
-    verdict: str = UNJUDGED
+    verdict: Verdict = Verdict.UNJUDGED
     why: str = ""
 
     @property
@@ -68,7 +65,7 @@ class Change:
     @property
     def judged(self) -> bool:
         """Tells whether a verdict could be reached."""
-        return self.verdict not in (UNDECIDED, UNJUDGED, UNCOMPARED)
+        return self.verdict not in (Verdict.UNDECIDED, Verdict.UNJUDGED, Verdict.UNCOMPARED)
 
     @property
     def blind(self) -> bool:
@@ -220,7 +217,7 @@ def _weighed(change: Change, noise: Noise, wishes: Wishes) -> Change:
     if group.higher_is_better is None:
         return replace(change, evidence=_direction_less(change), why="neither direction is better")
     if obstacle:
-        return replace(change, verdict=UNCOMPARED, why=obstacle)
+        return replace(change, verdict=Verdict.UNCOMPARED, why=obstacle)
     evidence, accepted = weigh(change.series, noise), 0.0
     if tolerance := wish or ACCEPTED.get(group.unit):
         accepted = tolerance.as_change(change.base, relative=group.relative, falls=evidence.change < 0)
@@ -233,7 +230,7 @@ def _weighed(change: Change, noise: Noise, wishes: Wishes) -> Change:
     stated = wishes.must_see.get(group.metric)
     must_see = max(accepted, least_to_see(group, change.base, stated))
     same = not evidence.kind and evidence.change == 0
-    verdict = SAME if same else UNJUDGED
+    verdict = Verdict.SAME if same else Verdict.UNJUDGED
     why = "" if same else evidence.why
     weighed = replace(change, evidence=evidence, accepted=accepted, threshold=threshold, verdict=verdict, why=why)
     return replace(weighed, must_see=must_see, stated=stated is not None)
@@ -252,7 +249,7 @@ def _judge(changes: Sequence[Change], alpha: float) -> list[Change]:
         places = [
             place
             for place, change in enumerate(changes)
-            if (change.level == SETTING) == single and change.verdict != UNCOMPARED and change.evidence.kind
+            if (change.level == SETTING) == single and change.verdict != Verdict.UNCOMPARED and change.evidence.kind
         ]
         tested = [changes[place].evidence.p_value for place in places]
         tested = [math.nan if changes[place].evidence.sure else p for place, p in zip(places, tested, strict=True)]
@@ -269,28 +266,30 @@ def _judge(changes: Sequence[Change], alpha: float) -> list[Change]:
     return judged
 
 
-def _verdict(change: Change, p_value: float, alpha: float) -> tuple[str, str]:
+def _verdict(change: Change, p_value: float, alpha: float) -> tuple[Verdict, str]:
     """The verdict, and the reason if there is none."""
     size = change.evidence.change
     better = (size > 0) == change.group.higher_is_better
     if size == 0 and (change.base == change.head or change.evidence.kind == "accepted"):
-        return SAME, ""
+        return Verdict.SAME, ""
     if math.isnan(p_value) and abs(size) > change.accepted:
-        return (UNJUDGED if better else UNDECIDED), "the same change with every seed, and no spread to test"
+        return (
+            Verdict.UNJUDGED if better else Verdict.UNDECIDED
+        ), "the same change with every seed, and no spread to test"
     if p_value >= alpha:
-        return UNSHOWN, ""
+        return Verdict.UNSHOWN, ""
     if abs(size) > change.threshold:
-        return (IMPROVEMENT if better else REGRESSION), ""
+        return (Verdict.IMPROVEMENT if better else Verdict.REGRESSION), ""
     guessed, tiny = change.evidence.guessed, change.evidence.p_value < TINY
     if guessed and not better and abs(size) > max(SEEN, change.accepted) and tiny:
         seeds = "one seed" if min(len(one.seeds) for one in change.series) == 1 else "two seeds"
-        return UNDECIDED, f"the networks differ, and with {seeds} it may be the training: run more seeds"
-    return NOISE, ""
+        return Verdict.UNDECIDED, f"the networks differ, and with {seeds} it may be the training: run more seeds"
+    return Verdict.NOISE, ""
 
 
 def _of_all(change: Change, judged: Sequence[Change], noise: Noise, alpha: float) -> Change:
     """Blames all methods only if the change remains without the methods named, and without any one of the others."""
-    if change.level != ALL or change.verdict not in (REGRESSION, IMPROVEMENT):
+    if change.level != ALL or change.verdict not in (Verdict.REGRESSION, Verdict.IMPROVEMENT):
         return change
     alike = [row for row in judged if (row.group, row.verdict) == (change.group, change.verdict) and row.level != ALL]
     named = list(dict.fromkeys(one.method for row in alike for one in row.series))
@@ -300,7 +299,7 @@ def _of_all(change: Change, judged: Sequence[Change], noise: Noise, alpha: float
     if all(_holds(change, weigh(part, noise), alpha) for part in parts):
         return change
     why = f"not of all methods: see {listed(named)}" if named else "not of all methods"
-    return replace(change, verdict=UNSHOWN, why=why)
+    return replace(change, verdict=Verdict.UNSHOWN, why=why)
 
 
 def _left_open(change: Change, judged: Sequence[Change]) -> Change:
@@ -308,8 +307,8 @@ def _left_open(change: Change, judged: Sequence[Change]) -> Change:
 
     Times are left as they are: the gate says which of them were not measured in turn.
     """
-    open_ratio = change.verdict == UNCOMPARED and change.why == NO_RATIO
-    if change.level != SETTING or not (open_ratio or (change.verdict == UNJUDGED and not change.evidence.kind)):
+    open_ratio = change.verdict == Verdict.UNCOMPARED and change.why == NO_RATIO
+    if change.level != SETTING or not (open_ratio or (change.verdict == Verdict.UNJUDGED and not change.evidence.kind)):
         return change
     rises = change.head > change.base
     if change.group.higher_is_better is None or change.head == change.base or rises == change.group.higher_is_better:
@@ -318,7 +317,7 @@ def _left_open(change: Change, judged: Sequence[Change]) -> Change:
     methods = [row for row in judged if row.level == METHOD and row.judged]
     of_method = any(one is series for row in methods for one in row.series)
     is_large = open_ratio or (abs(change.evidence.change) > change.must_see and change.group.unit not in TIMED)
-    return replace(change, verdict=UNDECIDED) if is_large and not of_method else change
+    return replace(change, verdict=Verdict.UNDECIDED) if is_large and not of_method else change
 
 
 def _holds(change: Change, evidence: Evidence, alpha: float) -> bool:

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Iterator
 
+from routebench.analysis import Verdict
 from routebench.analysis.wording import NOTHING, listed, plural, probability, signed
 from routebench.comparing._comparison import FolderComparison, Sensitivity
 from routebench.comparing._evidence import TESTS
 from routebench.comparing._series import Group
-from routebench.comparing._verdicts import IMPROVEMENT, REGRESSION, UNDECIDED, Change
+from routebench.comparing._verdicts import Change
 from routebench.quantities import BYTES
 
 
@@ -16,13 +17,13 @@ def verdict(comparison: FolderComparison) -> str:
     gaps = "".join(f" {gap}." for gap in _gaps(comparison))
     if comparison.exit_code == 1:
         return f"Regression: {_worse(comparison)}.{gaps}"
-    unsure = comparison.with_verdict(UNDECIDED)
+    unsure = comparison.with_verdict(Verdict.UNDECIDED)
     if unsure:
         more = f"; and {plural(len(unsure) - 1, 'more row')}" if len(unsure) > 1 else ""
         return f"Undecided: {told(unsure[0])}: {unsure[0].why}{more}.{gaps}"
     if not any(change.judged for change in comparison.changes):
         return f"Nothing could be compared: no row could be judged.{gaps}"
-    better = comparison.with_verdict(IMPROVEMENT)
+    better = comparison.with_verdict(Verdict.IMPROVEMENT)
     gained = f", {plural(len(better), 'improvement')}" if better else ""
     names = listed(list(dict.fromkeys(one.group.name for one in comparison.blind))) if comparison.blind else ""
     if undecided := [one for one in comparison.blind if one.undecided]:
@@ -139,7 +140,7 @@ def provenance(comparison: FolderComparison) -> list[str]:
 
 
 def _worse(comparison: FolderComparison) -> str:
-    broken, lost, worse = comparison.pairs.broken, comparison.lost, comparison.with_verdict(REGRESSION)
+    broken, lost, worse = comparison.pairs.broken, comparison.lost, comparison.with_verdict(Verdict.REGRESSION)
     faults = [told(worse[0])] if worse else []
     faults += [f"{plural(len(broken), 'run')} ok in BASE and without result in HEAD"] if broken else []
     if lost:

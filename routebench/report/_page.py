@@ -8,12 +8,12 @@ from math import isnan
 from pathlib import Path
 
 from routebench import atomic, errors
-from routebench.analysis import Analysis, Runs, wording
+from routebench.analysis import Analysis, Runs, Verdict, wording
 from routebench.analysis._result import Role, name_with, place_of, reads, reads_across, reads_folder
 from routebench.analysis._runs import WHOLE_FOLDER, across_data
 from routebench.analysis.comparison import compare
 from routebench.analysis.folder import Folder, open_folder
-from routebench.analysis.published_numbers import NOT_RUN, are_at_own_size, counted
+from routebench.analysis.published_numbers import are_at_own_size, counted
 from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report._asking import Broken
@@ -256,7 +256,7 @@ def _claims(answered: list[Section], whole: tuple[Block | Broken, ...]) -> Claim
         return card
     printed = tables.get(name_with(Role.PUBLISHED))
     verdicts = [] if printed is None else [*printed["verdict"]]
-    run = sum(verdict != NOT_RUN for verdict in verdicts)
+    run = sum(verdict != Verdict.NOT_RUN for verdict in verdicts)
     told = f"Of {wording.plural(run, 'published number')} that were measured, {counted(verdicts)}."
     return replace(card, at_own_size=True, numbers=told if run else "")
 

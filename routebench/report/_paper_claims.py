@@ -4,17 +4,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from routebench.analysis import Estimate, wording
+from routebench.analysis import Estimate, Verdict, wording
 from routebench.analysis._table import Row
-from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN, UNDECIDED, UNTESTED
 from routebench.report._scorecard import Mark
 
-ORDER = (FAILS, HOLDS, UNDECIDED, UNTESTED)
+ORDER = (Verdict.FAILS, Verdict.HOLDS, Verdict.UNDECIDED, Verdict.NOT_TESTED)
 SHOWN = {
-    FAILS: ("✗", "does not hold", "worse"),
-    HOLDS: ("✓", "holds", "better"),
-    UNDECIDED: ("?", "undecided", "ns"),
-    UNTESTED: ("…", "", "ns"),
+    Verdict.FAILS: ("✗", "does not hold", "worse"),
+    Verdict.HOLDS: ("✓", "holds", "better"),
+    Verdict.UNDECIDED: ("?", "undecided", "ns"),
+    Verdict.NOT_TESTED: ("…", "", "ns"),
 }
 MIDDLE, ROOM = 75.0, 70.0  # px
 
@@ -84,10 +83,10 @@ def claims_of(rows: Iterable[Row]) -> ClaimCard | None:
     if not tested:
         return None
     counts = Counter(row["verdict"] for row in tested)
-    others = {row["claim"]: (row["source"], row["needs"]) for row in rows if row["verdict"] == NOT_RUN}
+    others = {row["claim"]: (row["source"], row["needs"]) for row in rows if row["verdict"] == Verdict.NOT_RUN}
     return ClaimCard(
         tuple(_row(row) for row in tested),
-        (counts[FAILS], counts[HOLDS], counts[UNDECIDED], counts[UNTESTED]),
+        (counts[Verdict.FAILS], counts[Verdict.HOLDS], counts[Verdict.UNDECIDED], counts[Verdict.NOT_TESTED]),
         tuple((claim, source, needs) for claim, (source, needs) in others.items()),
     )
 

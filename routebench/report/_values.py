@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pandas import DataFrame
 
 from routebench import statistics
-from routebench.analysis import Estimate, Strength, mean_of
+from routebench.analysis import Estimate, Strength, Verdict, mean_of
 from routebench.analysis._ranges import range_of
 from routebench.analysis.families import key_of, settled
 from routebench.analysis.folder import Folder
@@ -36,7 +36,7 @@ LEFT_OUT = {
 """Columns of `load_results` that distinguish no values, or that the label contains."""
 LEVEL = 6  # of gzip; higher takes much longer and saves little
 REPLICATES = ("seed", "repeat", "cell", "value", "higher_is_better", "first")
-CODES = {"better": 1, "worse": 2, "not told apart": 3, "cannot be tested": 4}
+CODES = {Verdict.BETTER: 1, Verdict.WORSE: 2, Verdict.OPEN: 3, Verdict.UNTESTABLE: 4}
 """Codes of verdicts in the page; 0 where no table has one."""
 OF_RUN = ("data", "model", "label", "iterations", "role", "test_iterations", "epoch", "device")
 """Columns that distinguish runs, or follow from them."""

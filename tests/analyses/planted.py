@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from routebench.analysis.judging import FAILS, HOLDS, every_claim
+from routebench.analysis import Verdict
+from routebench.analysis.judging import every_claim
 from routebench.registry import analyses
 from tests.analysis.made_up_runs import made_up_records, made_up_runs
 
@@ -52,6 +53,6 @@ def verdict(claim, runs, *others):
 
 def planted_is_found(claim, protocol, as_claimed, otherwise, where):
     """Asserts verdicts on values by `(label, metric)`, as claimed and otherwise, at one place of the results."""
-    for values, expected in ((as_claimed, HOLDS), (otherwise, FAILS)):
+    for values, expected in ((as_claimed, Verdict.HOLDS), (otherwise, Verdict.FAILS)):
         cells = [(label, metric, value, where) for (label, metric), value in values.items()]
         assert verdict(claim, measured(protocol, cells)) == expected

@@ -6,18 +6,9 @@ import pandas as pd
 import pytest
 
 from routebench import published, statistics
+from routebench.analysis import Verdict
 from routebench.analysis.figures import to_svg
-from routebench.analysis.published_numbers import (
-    NOT,
-    NOT_RUN,
-    PARTLY,
-    REPRODUCED,
-    UNDECIDED,
-    answers,
-    are_at_own_size,
-    counted,
-    published_and_measured,
-)
+from routebench.analysis.published_numbers import answers, are_at_own_size, counted, published_and_measured
 from routebench.registry import analyses
 from tests.analysis.made_up_runs import made_up_records, made_up_runs
 
@@ -41,15 +32,15 @@ def verdicts(*parts):
 def test_a_planted_row_is_reproduced_and_another_is_not():
     runs = part((99.3, 98.1))  # printed: 99.32 (KIE-003) and 99.29 (KIE-004)
     table = published_and_measured((runs,)).set_index("id")
-    assert table.loc["KIE-003", "verdict"] == REPRODUCED
-    assert table.loc["KIE-004", "verdict"] == NOT
+    assert table.loc["KIE-003", "verdict"] == Verdict.REPRODUCED
+    assert table.loc["KIE-004", "verdict"] == Verdict.NOT_REPRODUCED
     values = runs.results.query("metric == 'accuracy' and label == 'none'").sort_values("seed")["value"]
     interval = statistics.mean_interval(values.to_numpy(dtype=float))
     found = table.loc["KIE-004"]
     ours = found["measured"]
     assert [ours.mean, ours.low, ours.high] == pytest.approx([interval.mean, interval.low, interval.high])
     assert found["gap"] == pytest.approx(interval.mean - 99.29)
-    assert (table.drop(index=["KIE-003", "KIE-004"])["verdict"] == NOT_RUN).all()
+    assert (table.drop(index=["KIE-003", "KIE-004"])["verdict"] == Verdict.NOT_RUN).all()
 
 
 def test_every_row_is_there_in_the_order_of_the_table():
@@ -59,14 +50,19 @@ def test_every_row_is_there_in_the_order_of_the_table():
 def test_another_preset_or_suite_can_only_show_the_direction():
     same, other = {"suite": "accuracy"}, {"preset": "quick"}
     for elsewhere in (same, other):
-        assert verdicts(part((99.3, 98.1), spread=0.2, **elsewhere))["KIE-003"] == PARTLY  # printed: 99.32 above 99.29
-        assert verdicts(part((98.1, 99.3), spread=0.2, **elsewhere))["KIE-003"] == UNDECIDED
-        assert verdicts(part((98.7, 98.7), spread=0.5, **elsewhere))["KIE-003"] == UNDECIDED
+        assert (
+            verdicts(part((99.3, 98.1), spread=0.2, **elsewhere))["KIE-003"] == Verdict.PARTLY
+        )  # printed: 99.32 above 99.29
+        assert verdicts(part((98.1, 99.3), spread=0.2, **elsewhere))["KIE-003"] == Verdict.UNDECIDED
+        assert verdicts(part((98.7, 98.7), spread=0.5, **elsewhere))["KIE-003"] == Verdict.UNDECIDED
 
 
 def test_verdicts_are_counted_in_their_order_without_what_was_not_run():
-    assert counted([NOT, NOT_RUN, REPRODUCED, NOT]) == "1 reproduced and 2 not"
-    assert not counted([NOT_RUN])
+    assert (
+        counted([Verdict.NOT_REPRODUCED, Verdict.NOT_RUN, Verdict.REPRODUCED, Verdict.NOT_REPRODUCED])
+        == "1 reproduced and 2 not"
+    )
+    assert not counted([Verdict.NOT_RUN])
 
 
 def test_the_presets_that_train_as_the_papers_did_are_those_of_published_numbers():
@@ -78,7 +74,7 @@ def test_the_presets_that_train_as_the_papers_did_are_those_of_published_numbers
 
 
 def test_another_network_answers_no_row_that_names_its_own():
-    assert set(verdicts(part((99.3, 99.3), model="capsnet-small"))) == {NOT_RUN}
+    assert set(verdicts(part((99.3, 99.3), model="capsnet-small"))) == {Verdict.NOT_RUN}
 
 
 def test_a_plain_row_can_be_looked_at_on_another_network():
@@ -88,9 +84,9 @@ def test_a_plain_row_can_be_looked_at_on_another_network():
     }
     runs = made_up_runs(made_up_records(seeds=4, spread=0.1, failures=False, methods=methods))
     table = published_and_measured((replace(runs, suite="accuracy", data="cifar10"),)).set_index("id")
-    assert table.loc["TSA-018", "verdict"] == PARTLY  # dynamic T=2 below the full method
-    assert table.loc["TSA-048", "verdict"] == PARTLY
-    assert table.loc["TSA-036", "verdict"] == NOT_RUN  # ablation B is not what ran
+    assert table.loc["TSA-018", "verdict"] == Verdict.PARTLY  # dynamic T=2 below the full method
+    assert table.loc["TSA-048", "verdict"] == Verdict.PARTLY
+    assert table.loc["TSA-036", "verdict"] == Verdict.NOT_RUN  # ablation B is not what ran
     assert "comes out the same way" in table.loc["TSA-018", "reason"]
 
 
@@ -98,12 +94,12 @@ def test_the_paper_s_own_conditions_come_before_others():
     first, second = part((97.0, 97.0), suite="accuracy"), part((99.3, 99.3))
     row = next(row for row in published.load_published().to_dict("records") if row["id"] == "KIE-003")
     assert [answer.same for answer in answers(row, (first, second))] == [True, False]
-    assert verdicts(first, second)["KIE-003"] == REPRODUCED
+    assert verdicts(first, second)["KIE-003"] == Verdict.REPRODUCED
 
 
 def test_one_seed_gives_no_verdict():
     table = published_and_measured((part((99.3, 99.3), seeds=1),)).set_index("id")
-    assert table.loc["KIE-003", "verdict"] == UNDECIDED
+    assert table.loc["KIE-003", "verdict"] == Verdict.UNDECIDED
     assert table.loc["KIE-003", "reason"] == "1 seed: nothing tells how far runs lie apart"
     assert find((part((99.3, 99.3), seeds=1),)).figure is not None
 
@@ -127,15 +123,15 @@ CLOSE = (90.0, 90.2, 90.4)  # one other run: 90.2 +- 0.99; the mean: 90.2 +- 0.5
 @pytest.mark.parametrize(
     ("statistic", "value", "verdict"),
     [
-        ("", 91.1, REPRODUCED),  # outside the interval of our mean, but where one run in twenty lies
-        ("", 91.3, NOT),
-        ("mean of 5", 90.8, REPRODUCED),
-        ("mean of 5", 91.1, NOT),
-        ("best of 5", 91.8, REPRODUCED),  # the best lies higher than one
-        ("best of 5", 89.9, NOT),
-        ("best of several", 89.0, NOT),
-        ("best of several", 90.2, UNDECIDED),
-        ("best of several", 95.0, UNDECIDED),
+        ("", 91.1, Verdict.REPRODUCED),  # outside the interval of our mean, but where one run in twenty lies
+        ("", 91.3, Verdict.NOT_REPRODUCED),
+        ("mean of 5", 90.8, Verdict.REPRODUCED),
+        ("mean of 5", 91.1, Verdict.NOT_REPRODUCED),
+        ("best of 5", 91.8, Verdict.REPRODUCED),  # the best lies higher than one
+        ("best of 5", 89.9, Verdict.NOT_REPRODUCED),
+        ("best of several", 89.0, Verdict.NOT_REPRODUCED),
+        ("best of several", 90.2, Verdict.UNDECIDED),
+        ("best of several", 95.0, Verdict.UNDECIDED),
     ],
 )
 def test_a_number_is_judged_as_what_it_is(monkeypatch, statistic, value, verdict):
@@ -144,20 +140,20 @@ def test_a_number_is_judged_as_what_it_is(monkeypatch, statistic, value, verdict
 
 def test_the_best_error_is_the_lowest(monkeypatch):
     changed = {"metric": "test error", "statistic": "best of 5"}
-    assert verdict_on(monkeypatch, CLOSE, value=100 - 91.8, **changed)[0] == REPRODUCED
-    assert verdict_on(monkeypatch, CLOSE, value=100 - 89.9, **changed)[0] == NOT
+    assert verdict_on(monkeypatch, CLOSE, value=100 - 91.8, **changed)[0] == Verdict.REPRODUCED
+    assert verdict_on(monkeypatch, CLOSE, value=100 - 89.9, **changed)[0] == Verdict.NOT_REPRODUCED
 
 
 def test_one_seed_is_judged_by_the_deviation_that_the_paper_prints(monkeypatch):
     changed = {"statistic": "mean of 5", "spread": 0.2}
-    assert verdict_on(monkeypatch, (90.0,), value=90.5, **changed)[0] == REPRODUCED
-    assert verdict_on(monkeypatch, (90.0,), value=91.0, **changed)[0] == NOT
-    assert verdict_on(monkeypatch, (90.0,), value=91.0, statistic="", spread=0.2)[0] == UNDECIDED
+    assert verdict_on(monkeypatch, (90.0,), value=90.5, **changed)[0] == Verdict.REPRODUCED
+    assert verdict_on(monkeypatch, (90.0,), value=91.0, **changed)[0] == Verdict.NOT_REPRODUCED
+    assert verdict_on(monkeypatch, (90.0,), value=91.0, statistic="", spread=0.2)[0] == Verdict.UNDECIDED
 
 
 def test_equal_values_say_nothing(monkeypatch):
     assert verdict_on(monkeypatch, (90.0, 90.0, 90.0), value=90.0) == (
-        UNDECIDED,
+        Verdict.UNDECIDED,
         "3 seeds with the same value: nothing tells how far runs lie apart",
     )
 
@@ -166,7 +162,7 @@ def test_a_wide_interval_agrees_with_nothing():
     narrow, wide = (published_and_measured((part((99.3, 99.3), spread=spread),)) for spread in (0.5, 8.0))
     found = [table.set_index("id").loc["KIE-003"] for table in (narrow, wide)]
     assert found[0]["measured"].half_width < 3 < found[1]["measured"].half_width
-    assert [row["verdict"] for row in found] == [REPRODUCED, UNDECIDED]
+    assert [row["verdict"] for row in found] == [Verdict.REPRODUCED, Verdict.UNDECIDED]
     assert found[1]["reason"].endswith("is too wide to tell")
 
 
@@ -174,7 +170,7 @@ def test_part_of_the_data_is_another_task_and_is_counted():
     runs = part((99.3, 99.3), suite="accuracy", preset="quick", data="mnist5k", model="capsnet-small")
     table = published_and_measured((runs,)).set_index("id")
     for row in ("KIE-001", "KIE-003"):
-        assert table.loc[row, "verdict"] == NOT_RUN
+        assert table.loc[row, "verdict"] == Verdict.NOT_RUN
         assert table.loc[row, "reason"] == "measured on mnist5k by the quick preset: another task"
     assert find((runs,)).reading == (
         "None of 124 published numbers was measured under comparable conditions here "
@@ -217,11 +213,15 @@ def test_a_probe_is_matched_by_its_coordinates():
     ).assign(iterations=pd.array([None] * 3, dtype="Int64"), role="method")
     table = published_and_measured((replace(runs, results=found, planned=planned),)).set_index("id")
     assert table.loc["SMI-014", "measured"].mean == pytest.approx(0.696)
-    assert table.loc["SMI-014", "verdict"] == UNDECIDED  # its rival was not measured
+    assert table.loc["SMI-014", "verdict"] == Verdict.UNDECIDED  # its rival was not measured
     assert table.loc["SMI-015", "measured"].mean == pytest.approx(0.30)
-    assert table.loc["SMI-018", "verdict"] == NOT_RUN
+    assert table.loc["SMI-018", "verdict"] == Verdict.NOT_RUN
     ours = planned.assign(label="generative-capsules", model="generative-capsules")
-    for preset, verdict in (("table1", NOT), ("full", NOT), ("quick", UNDECIDED)):  # printed: 0.90 at 45 degrees
+    for preset, verdict in (
+        ("table1", Verdict.NOT_REPRODUCED),
+        ("full", Verdict.NOT_REPRODUCED),
+        ("quick", Verdict.UNDECIDED),
+    ):  # printed: 0.90 at 45 degrees
         where = {"suite": "smith-probes", "preset": preset}
         assert verdicts(replace(runs, results=found, planned=ours, **where))["SMI-008"] == verdict
 
@@ -254,8 +254,11 @@ def test_a_bound_is_met_or_missed(monkeypatch):
     table.loc[table["id"] == "KIE-003", ["value", "relation"]] = [99.0, "at least"]
     table.loc[table["id"] == "KIE-004", ["value", "relation"]] = [99.0, "at most"]
     monkeypatch.setattr(published, "load_published", lambda: table)
-    assert list(verdicts(part((99.5, 99.5)))[["KIE-003", "KIE-004"]]) == [REPRODUCED, NOT]
-    assert list(verdicts(part((99.0, 99.0), spread=0.3))[["KIE-003", "KIE-004"]]) == [UNDECIDED, UNDECIDED]
+    assert list(verdicts(part((99.5, 99.5)))[["KIE-003", "KIE-004"]]) == [Verdict.REPRODUCED, Verdict.NOT_REPRODUCED]
+    assert list(verdicts(part((99.0, 99.0), spread=0.3))[["KIE-003", "KIE-004"]]) == [
+        Verdict.UNDECIDED,
+        Verdict.UNDECIDED,
+    ]
 
 
 def test_nothing_measured_gives_nothing():

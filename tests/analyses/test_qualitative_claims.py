@@ -8,7 +8,8 @@ import pytest
 
 from analyses.qualitative_claims import _lower
 from routebench import statistics
-from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN, UNDECIDED, UNTESTED, every_claim
+from routebench.analysis import Verdict
+from routebench.analysis.judging import every_claim
 from routebench.engine.suites import load_suite
 from routebench.registry import analyses, models
 from tests.analyses.planted import EVERY
@@ -83,20 +84,20 @@ def verdicts(*parts):
 def test_what_is_planted_as_claimed_holds():
     found = verdicts(accuracy_runs(AS_CLAIMED, loss=0.05), sparsity_runs())
     for claim in (LOWER_LOSS, NO_GAIN, SLOWER, SPARSE, MIDDLE, FALLS, EM, RISES, VOTES):
-        assert found[claim] == HOLDS, claim
+        assert found[claim] == Verdict.HOLDS, claim
 
 
 def test_what_is_planted_otherwise_does_not_hold():
     found = verdicts(accuracy_runs(OTHERWISE, loss=-0.05), sparsity_runs(classes=0.2, middle=0.8))
     for claim in (LOWER_LOSS, NO_GAIN, SLOWER, SPARSE, MIDDLE, FALLS, EM, RISES):
-        assert found[claim] == FAILS, claim
+        assert found[claim] == Verdict.FAILS, claim
 
 
 def test_what_noise_covers_is_undecided():
     alike = {label: (steps, role, model, [96.0] * len(steps)) for label, (steps, role, model, _) in AS_CLAIMED.items()}
     found = verdicts(accuracy_runs(alike, spread=1.5))
     for claim in (NO_GAIN, FALLS, EM, RISES):
-        assert found[claim] == UNDECIDED, claim
+        assert found[claim] == Verdict.UNDECIDED, claim
 
 
 @pytest.mark.parametrize(("rise", "is_tested"), [(4.0, True), (6.0, False)])
@@ -107,14 +108,14 @@ def test_networks_that_still_learn_fast_have_no_verdict(rise, is_tested):
         last.assign(metric="train_accuracy", epoch=epoch, value=value) for epoch, value in ((1, 60), (2, 60 + rise))
     ]
     found = find((replace(runs, results=pd.concat([runs.results, *curves])),)).numbers.set_index("claim")
-    assert (found.loc[FALLS, "verdict"] == HOLDS) is is_tested
-    assert (found.loc[FALLS, "verdict"] == UNTESTED) is (not is_tested)
+    assert (found.loc[FALLS, "verdict"] == Verdict.HOLDS) is is_tested
+    assert (found.loc[FALLS, "verdict"] == Verdict.NOT_TESTED) is (not is_tested)
     assert found.loc[FALLS, "why"] == ("" if is_tested else "2 epochs")
-    assert found.loc[EM, "verdict"] == HOLDS, "only the networks that are compared have to have learned"
-    assert found.loc[SLOWER, "verdict"] == HOLDS, "it is about the first epoch"
+    assert found.loc[EM, "verdict"] == Verdict.HOLDS, "only the networks that are compared have to have learned"
+    assert found.loc[SLOWER, "verdict"] == Verdict.HOLDS, "it is about the first epoch"
 
 
-@pytest.mark.parametrize(("normalised", "verdict"), [(True, HOLDS), (False, UNTESTED)])
+@pytest.mark.parametrize(("normalised", "verdict"), [(True, Verdict.HOLDS), (False, Verdict.NOT_TESTED)])
 def test_a_tuned_ablation_says_nothing_of_the_method(normalised, verdict):
     """Inverted attention without layer normalisation is ablation A of the paper, from which no gain is claimed."""
     runs = accuracy_runs(AS_CLAIMED, loss=0.05)
@@ -123,37 +124,37 @@ def test_a_tuned_ablation_says_nothing_of_the_method(normalised, verdict):
     found = find((replace(runs, hyperparameters=lambda cell: own.get(labels[cell], {})),)).numbers.set_index("claim")
     assert found.loc[RISES, "verdict"] == verdict
     assert found.loc[RISES, "why"] == ("" if normalised else "tuned to layer norm = false")
-    assert found.loc[FALLS, "verdict"] == HOLDS, "it is about dynamic routing"
+    assert found.loc[FALLS, "verdict"] == Verdict.HOLDS, "it is about dynamic routing"
 
 
 def test_losses_of_different_kinds_are_not_compared():
     runs = accuracy_runs(AS_CLAIMED, loss=0.05)
     labels = runs.planned.set_index("cell")["label"]
     kinds = {"none": "margin", "dynamic": "spread"}
-    for kind, verdict in ((dict.fromkeys(kinds, "margin"), HOLDS), (kinds, NOT_RUN)):
+    for kind, verdict in ((dict.fromkeys(kinds, "margin"), Verdict.HOLDS), (kinds, Verdict.NOT_RUN)):
         found = verdicts(replace(runs, training=lambda cell, kind=kind: {"loss": kind[labels[cell]]}))
         assert {found[LOWER_LOSS], found[SLOWER]} == {verdict}
 
 
 def test_votes_that_stay_where_they_are_do_not_gather():
     found = verdicts(sparsity_runs(nearer=0))
-    assert found[VOTES] != HOLDS
-    assert found[NEAR] != HOLDS
+    assert found[VOTES] != Verdict.HOLDS
+    assert found[NEAR] != Verdict.HOLDS
 
 
 def test_votes_near_the_mean_are_those_of_the_right_class():
     row = find((sparsity_runs(),)).numbers.set_index("claim").loc[NEAR]
-    assert row["verdict"] == HOLDS
+    assert row["verdict"] == Verdict.HOLDS
     assert row["mean"] == pytest.approx(2 * (0.5 + 0.01))  # from the first to the third, mean of three seeds
-    assert verdicts(sparsity_runs(nearer=-0.5))[NEAR] == FAILS
+    assert verdicts(sparsity_runs(nearer=-0.5))[NEAR] == Verdict.FAILS
 
 
-@pytest.mark.parametrize(("five", "verdict"), [(92.0, HOLDS), (96.0, FAILS)])
+@pytest.mark.parametrize(("five", "verdict"), [(92.0, Verdict.HOLDS), (96.0, Verdict.FAILS)])
 def test_three_iterations_against_five(five, verdict):
     lines = {"em": ([1, 3, 5], "method", "matrix-capsules", [90.0, 94.0, five])}
     found = verdicts(accuracy_runs(lines))
     assert found[FIVE] == verdict
-    assert verdicts(accuracy_runs(AS_CLAIMED))[FIVE] == NOT_RUN
+    assert verdicts(accuracy_runs(AS_CLAIMED))[FIVE] == Verdict.NOT_RUN
 
 
 def test_a_statistic_is_its_mean_over_seeds_with_the_t_interval():
@@ -170,21 +171,21 @@ def test_a_statistic_is_its_mean_over_seeds_with_the_t_interval():
 def test_the_difference_shown_is_the_one_that_decides():
     ahead = {**AS_CLAIMED, "em": ([1, 2, 3], "method", "capsnet-small", [80.0, 95.0, 97.0])}
     row = find((accuracy_runs(ahead),)).numbers.set_index("claim").loc[EM]
-    assert row["verdict"] == FAILS
+    assert row["verdict"] == Verdict.FAILS
     assert row["high"] < 0
     assert row["mean"] == pytest.approx(-2, abs=0.4)
     close = {**AS_CLAIMED, "em": ([1, 2, 3], "method", "capsnet-small", [80.0, 95.0, 95.4])}  # seeds differ by more
     row = find((accuracy_runs(close, spread=0.5),)).numbers.set_index("claim").loc[EM]
-    assert row["verdict"] == UNDECIDED
+    assert row["verdict"] == Verdict.UNDECIDED
     assert row["low"] < 0 < row["high"]
 
 
 def test_every_verdict_but_not_run_has_a_statistic_and_holding_has_an_interval():
     table = find((accuracy_runs(AS_CLAIMED, loss=0.05), sparsity_runs())).numbers
-    tested = table[table["verdict"] != NOT_RUN]
+    tested = table[table["verdict"] != Verdict.NOT_RUN]
     assert tested["mean"].notna().all()
-    assert tested.loc[tested["verdict"].isin([HOLDS, FAILS]), "low"].notna().all()
-    assert (table.loc[table["verdict"] == NOT_RUN, "needs"] != "").all()
+    assert tested.loc[tested["verdict"].isin([Verdict.HOLDS, Verdict.FAILS]), "low"].notna().all()
+    assert (table.loc[table["verdict"] == Verdict.NOT_RUN, "needs"] != "").all()
     assert set(table["claim"]) == {*EVERY}
 
 
@@ -210,10 +211,10 @@ def test_survivors_decide_no_claim(status):
             record |= {"status": status, "metrics": [], "reason": "" if status == "not run" else "it ended"}
     table = find((made_up_runs(records),)).numbers.set_index("claim")
     is_lost = status != "not run"
-    for claim, expected in ((NO_GAIN, HOLDS), (FALLS, HOLDS)):
-        assert table.loc[claim, "verdict"] == (UNDECIDED if is_lost else expected)
+    for claim, expected in ((NO_GAIN, Verdict.HOLDS), (FALLS, Verdict.HOLDS)):
+        assert table.loc[claim, "verdict"] == (Verdict.UNDECIDED if is_lost else expected)
         assert table.loc[claim, "why"] == ("1 seed without a result, which may be the bad ones" if is_lost else "")
-    assert table.loc[EM, "verdict"] == HOLDS  # EM lost none
+    assert table.loc[EM, "verdict"] == Verdict.HOLDS  # EM lost none
 
 
 def test_a_statistic_with_all_seeds_refutes_a_claim_beside_one_that_lost_some():
@@ -222,7 +223,7 @@ def test_a_statistic_with_all_seeds_refutes_a_claim_beside_one_that_lost_some():
         if (record["label"], record["identity"]["iterations"], record["identity"]["seed"]) == ("em", 1, 3):
             record |= {"status": "diverged", "metrics": [], "reason": "it ended"}
     row = find((made_up_runs(records),)).numbers.set_index("claim").loc[EM]  # T=2 less 1 is above 0, less 3 below
-    assert (row["verdict"], row["why"], row["seeds"]) == (FAILS, "", 4)
+    assert (row["verdict"], row["why"], row["seeds"]) == (Verdict.FAILS, "", 4)
 
 
 @pytest.mark.parametrize("depth", [0.0, 30.0])
@@ -234,7 +235,7 @@ def test_seeds_that_fall_with_another_t_leave_a_lead_undecided(depth):
             for metric in record["metrics"]:
                 metric["value"] -= depth * (metric["metric"] == "accuracy")
     row = find((made_up_runs(records),)).numbers.set_index("claim").loc[NO_GAIN]
-    assert row["verdict"] == (UNDECIDED if depth else FAILS)
+    assert row["verdict"] == (Verdict.UNDECIDED if depth else Verdict.FAILS)
     assert ("fall out" in row["why"]) == bool(depth)
 
 
@@ -256,7 +257,7 @@ def test_a_suite_that_repeats_a_paper_tests_no_other_papers_claims(suite, papers
 
 def test_one_seed_decides_nothing():
     found = verdicts(accuracy_runs(AS_CLAIMED, loss=0.05, seeds=1))
-    assert set(found) == {UNDECIDED, NOT_RUN}
+    assert set(found) == {Verdict.UNDECIDED, Verdict.NOT_RUN}
 
 
 def test_a_method_that_failed_is_not_run():
@@ -265,14 +266,14 @@ def test_a_method_that_failed_is_not_run():
         if record["label"] == "none":
             record |= {"status": "oom", "reason": "out of memory", "metrics": []}
     found = verdicts(made_up_runs(records))
-    assert found[LOWER_LOSS] == found[NO_GAIN] == found[SLOWER] == NOT_RUN
-    assert found[FALLS] == HOLDS
+    assert found[LOWER_LOSS] == found[NO_GAIN] == found[SLOWER] == Verdict.NOT_RUN
+    assert found[FALLS] == Verdict.HOLDS
 
 
 def test_each_part_of_a_folder_is_a_test_of_its_own():
     table = find((accuracy_runs(AS_CLAIMED), replace(accuracy_runs(OTHERWISE), preset="full"))).numbers
     own = table[table["claim"] == FALLS]
-    assert list(own["verdict"]) == [FAILS, HOLDS]  # what contradicts a paper comes first
+    assert list(own["verdict"]) == [Verdict.FAILS, Verdict.HOLDS]  # what contradicts a paper comes first
     assert list(own["on"]) == ["accuracy full, mnist5k, capsnet-small", "accuracy quick, mnist5k, capsnet-small"]
 
 
@@ -280,8 +281,8 @@ def test_parts_that_measured_the_same_networks_are_one_test():
     first = accuracy_runs(AS_CLAIMED)
     second = replace(first, preset="full")
     apart = accuracy_runs(AS_CLAIMED, seeds=5)
-    rows = find((first, second, apart)).table.query("verdict != @NOT_RUN").to_dict("records")
-    assert len(rows) == len(find((first, apart)).table.query("verdict != @NOT_RUN"))
+    rows = find((first, second, apart)).table.query("verdict != @Verdict.NOT_RUN").to_dict("records")
+    assert len(rows) == len(find((first, apart)).table.query("verdict != @Verdict.NOT_RUN"))
     shared = [row for row in rows if "accuracy full" in row["on"]]
     assert shared and all("accuracy quick" in row["on"] for row in shared)
 
@@ -303,7 +304,7 @@ def test_a_variant_of_em_says_nothing_of_em():
     runs = sparsity_runs()
     other = runs.planned[runs.planned["label"] == "em"].assign(label="em[final_lambda=0.1]", cell="absent")
     kept = find((replace(runs, planned=pd.concat([runs.planned, other])),)).numbers.set_index("claim")["verdict"]
-    assert kept[VOTES] == verdicts(runs)[VOTES] == HOLDS
+    assert kept[VOTES] == verdicts(runs)[VOTES] == Verdict.HOLDS
 
 
 @pytest.mark.parametrize(

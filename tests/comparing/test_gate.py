@@ -5,18 +5,9 @@ import shutil
 import numpy as np
 import pytest
 
+from routebench.analysis import Verdict
 from routebench.comparing import Tolerance, Wishes, as_text, compare_folders
-from routebench.comparing._verdicts import (
-    ALL,
-    IMPROVEMENT,
-    METHOD,
-    NOISE,
-    REGRESSION,
-    SAME,
-    SETTING,
-    UNCOMPARED,
-    UNJUDGED,
-)
+from routebench.comparing._verdicts import ALL, METHOD, SETTING
 from routebench.errors import UserError
 from tests.comparing.planted import COST, headline, in_turn, lose, set_correct, trained_again, write
 
@@ -52,7 +43,7 @@ def found(comparison, verdict):
 
 def test_a_folder_is_the_same_as_itself(published):
     comparison = compare_folders(published, published, Wishes())
-    assert {change.verdict for change in comparison.changes} == {SAME, UNJUDGED}
+    assert {change.verdict for change in comparison.changes} == {Verdict.SAME, Verdict.UNJUDGED}
     assert comparison.exit_code == 0
 
 
@@ -60,7 +51,7 @@ def test_one_point_of_accuracy_lost_is_a_regression(published, tmp_path, fixed_r
     head = write(tmp_path / "head", lose(10, "dynamic", fixed_rng), keep=headline)
     comparison = compare_folders(published, head, Wishes())
     assert comparison.exit_code == 1
-    (change,) = [row for row in comparison.with_verdict(REGRESSION) if row.level == SETTING]
+    (change,) = [row for row in comparison.with_verdict(Verdict.REGRESSION) if row.level == SETTING]
     assert (change.group.name, change.name) == ("accuracy", "dynamic T=3")
     assert change.evidence.change == pytest.approx(-1.0)
     assert change.could_see < 1.0
@@ -70,14 +61,14 @@ def test_one_point_of_accuracy_gained_is_an_improvement(published, tmp_path, fix
     head = write(tmp_path / "head", lose(-10, "dynamic", fixed_rng), keep=headline)
     comparison = compare_folders(published, head, Wishes())
     assert comparison.exit_code == 0
-    assert ("accuracy", "dynamic") in found(comparison, IMPROVEMENT)
+    assert ("accuracy", "dynamic") in found(comparison, Verdict.IMPROVEMENT)
 
 
 def test_a_tolerance_of_a_point_and_a_half_lets_one_point_pass(published, tmp_path, fixed_rng):
     head = write(tmp_path / "head", lose(10, "dynamic", fixed_rng), keep=headline)
     comparison = compare_folders(published, head, Wishes(tolerances={"accuracy": Tolerance(1.5, percent=False)}))
     assert comparison.exit_code == 0
-    assert ("accuracy", "dynamic") in found(comparison, NOISE)
+    assert ("accuracy", "dynamic") in found(comparison, Verdict.NOISE)
 
 
 def test_two_images_are_no_regression(published, tmp_path, fixed_rng):
@@ -98,7 +89,7 @@ def test_a_point_lost_by_every_method_is_seen_though_all_weights_are_others(tmp_
 
     base = write(tmp_path / "base", trained_again(rng), keep=headline)
     comparison = compare_folders(base, write(tmp_path / "head", worse, keep=headline), Wishes())
-    assert ("accuracy", ALL) in found(comparison, REGRESSION)
+    assert ("accuracy", ALL) in found(comparison, Verdict.REGRESSION)
 
 
 @pytest.mark.parametrize("draw", range(10))
@@ -107,7 +98,7 @@ def test_the_same_methods_with_other_weights_pass(tmp_path, draw):
     base, head = (write(tmp_path / name, trained_again(rng), keep=headline) for name in ("base", "head"))
     comparison = compare_folders(base, head, Wishes(metrics=("accuracy",)))
     assert comparison.exit_code == 0
-    assert not comparison.with_verdict(REGRESSION, IMPROVEMENT)
+    assert not comparison.with_verdict(Verdict.REGRESSION, Verdict.IMPROVEMENT)
     assert any(change.evidence.change for change in comparison.changes)
 
 
@@ -116,10 +107,12 @@ def test_times_measured_again_pass(tmp_path, draw):
     folders = in_turn(tmp_path, 6, np.random.default_rng(draw), keep=few_costs)
     comparison = compare_folders(*folders, Wishes())
     assert comparison.exit_code == 0
-    assert not comparison.with_verdict(REGRESSION, IMPROVEMENT)
+    assert not comparison.with_verdict(Verdict.REGRESSION, Verdict.IMPROVEMENT)
 
 
-@pytest.mark.parametrize(("factor", "verdict", "code"), [(1.2, REGRESSION, 1), (1 / 1.2, IMPROVEMENT, 0)])
+@pytest.mark.parametrize(
+    ("factor", "verdict", "code"), [(1.2, Verdict.REGRESSION, 1), (1 / 1.2, Verdict.IMPROVEMENT, 0)]
+)
 def test_a_fifth_more_or_less_time_is_seen(tmp_path, factor, verdict, code):
     metrics = "training_time", "inference_time"
     folders = in_turn(tmp_path, 6, np.random.default_rng(0), keep=few_costs, metrics=metrics, worse={"dynamic": factor})
@@ -144,7 +137,7 @@ def test_more_arithmetic_is_a_regression_without_any_test(tmp_path):
         write_costs(tmp_path / "head", more, ("training_flops",)),
     )
     comparison = compare_folders(base, head, Wishes(metrics=("training_flops",)))
-    assert found(comparison, REGRESSION) >= {("training_flops in layers", "em")}
+    assert found(comparison, Verdict.REGRESSION) >= {("training_flops in layers", "em")}
     accepted = Wishes(metrics=("training_flops",), tolerances={"training_flops": Tolerance(2, percent=True)})
     assert compare_folders(base, head, accepted).exit_code == 0
 
@@ -158,7 +151,7 @@ def test_a_metric_without_direction_is_shown_and_never_judged(published, tmp_pat
     comparison = compare_folders(
         published, write(tmp_path / "head", larger, keep=headline), Wishes(metrics=("parameters",))
     )
-    assert {change.verdict for change in comparison.changes} == {UNJUDGED}
+    assert {change.verdict for change in comparison.changes} == {Verdict.UNJUDGED}
     assert all(change.evidence.change == pytest.approx(change.base) for change in comparison.changes)
     assert comparison.exit_code == 4
 
@@ -202,8 +195,8 @@ def test_times_of_another_machine_are_not_compared_and_accuracy_is(published, tm
 
     head = write(tmp_path / "head", elsewhere, keep=headline)
     comparison = compare_folders(published, head, Wishes())
-    assert {row.verdict for row in comparison.changes if row.group.metric == "fit_seconds"} == {UNCOMPARED}
-    assert {row.verdict for row in comparison.changes if row.group.metric == "accuracy"} == {SAME}
+    assert {row.verdict for row in comparison.changes if row.group.metric == "fit_seconds"} == {Verdict.UNCOMPARED}
+    assert {row.verdict for row in comparison.changes if row.group.metric == "accuracy"} == {Verdict.SAME}
     assert any("Another CPU" in note for note in comparison.notes)
 
 
@@ -219,7 +212,7 @@ def test_times_that_were_not_measured_in_turn_are_not_judged(tmp_path):
         write_costs(tmp_path / "head", slower),
     )
     comparison = compare_folders(base, head, Wishes(metrics=("training_time",)))
-    assert {change.verdict for change in comparison.changes} == {UNJUDGED}
+    assert {change.verdict for change in comparison.changes} == {Verdict.UNJUDGED}
     assert comparison.exit_code == 4
     assert "python -m routebench alternate" in as_text(comparison)
 
@@ -228,7 +221,7 @@ def test_times_that_were_not_measured_in_turn_are_not_judged(tmp_path):
 def test_other_data_and_other_suite_versions_are_not_compared(published, tmp_path, fact):
     head = write(tmp_path / "head", lambda record, arrays: record["identity"].update({fact: "other"}), keep=headline)
     comparison = compare_folders(published, head, Wishes())
-    assert {row.verdict for row in comparison.changes if row.group.higher_is_better is not None} == {UNCOMPARED}
+    assert {row.verdict for row in comparison.changes if row.group.higher_is_better is not None} == {Verdict.UNCOMPARED}
     assert any(fact.replace("_", " ") in note for note in comparison.notes)
     assert comparison.exit_code == 4
 
@@ -248,7 +241,7 @@ def test_another_recipe_is_compared_and_told(published, tmp_path):
     )
     comparison = compare_folders(published, head, Wishes())
     assert any("epochs 6 → 9" in note for note in comparison.notes)
-    assert {row.verdict for row in comparison.changes if row.group.metric == "accuracy"} == {SAME}
+    assert {row.verdict for row in comparison.changes if row.group.metric == "accuracy"} == {Verdict.SAME}
 
 
 def test_code_and_commit_do_not_have_to_agree(published, tmp_path):
@@ -328,7 +321,7 @@ def test_flips_that_cancel_are_no_change(published, tmp_path, fixed_rng):
         set_correct(record, arrays, correct)
 
     comparison = compare_folders(published, write(tmp_path / "head", both, keep=headline), Wishes())
-    assert not comparison.with_verdict(REGRESSION, IMPROVEMENT)
+    assert not comparison.with_verdict(Verdict.REGRESSION, Verdict.IMPROVEMENT)
 
 
 def test_a_damaged_array_file_is_told_and_its_cell_is_missing(published, tmp_path):

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from routebench.analysis import Verdict
 from routebench.comparing import Wishes, compare_folders
 from routebench.comparing._evidence import weigh
 from routebench.comparing._noise import Noise
 from routebench.comparing._series import Group, PairedSeries
-from routebench.comparing._verdicts import REGRESSION, SETTING, UNDECIDED, judge
+from routebench.comparing._verdicts import SETTING, judge
 from tests.comparing.planted import headline, lose, retrained, write
 
 RECALL = Group("overlap", "quick", "diverse-multimnist5k", "recall", "test", "%", higher_is_better=True)
@@ -54,7 +55,7 @@ def test_a_loss_of_a_quiet_method_is_seen_beside_a_noisy_one(tmp_path):
             one(record, arrays)
 
     comparison = compare_folders(base, write(tmp_path / "head", edit, keep=headline), Wishes(metrics=("accuracy",)))
-    assert "dynamic" in {row.method for row in comparison.with_verdict(REGRESSION)}
+    assert "dynamic" in {row.method for row in comparison.with_verdict(Verdict.REGRESSION)}
 
 
 def recall(method, base, head, digit=0):
@@ -72,13 +73,13 @@ def test_equal_changes_in_one_row_do_not_decide():
     others = [recall(f"m{place}", rng.normal(90, 1.5, 2), rng.normal(90, 1.5, 2)) for place in range(6)]
     equal = recall("dynamic", (91.0, 93.0), (89.0, 91.0))
     rows = judge([equal, *others], Noise([equal, *others]), Wishes())
-    assert not [row for row in rows if row.verdict in (UNDECIDED, REGRESSION)]
+    assert not [row for row in rows if row.verdict in (Verdict.UNDECIDED, Verdict.REGRESSION)]
     assert not math.isnan(weigh([equal], Noise([equal, *others])).p_value)
 
 
 def test_equal_changes_of_every_row_are_no_chance():
     rows = [recall(f"m{place}", (91.0, 93.0), (89.0, 91.0)) for place in range(4)]
-    assert {row.verdict for row in judge(rows, Noise(rows), Wishes()) if row.level == SETTING} == {UNDECIDED}
+    assert {row.verdict for row in judge(rows, Noise(rows), Wishes()) if row.level == SETTING} == {Verdict.UNDECIDED}
 
 
 def test_a_change_of_one_setting_in_twenty_lies_beyond_the_floor():
@@ -131,4 +132,4 @@ def test_two_seeds_of_one_method_are_undecided(tmp_path):
     base = write(tmp_path / "base", keep=one)
     comparison = compare_folders(base, write(tmp_path / "head", edit, keep=one), Wishes(metrics=("accuracy",)))
     assert comparison.exit_code == 4
-    assert "with two seeds it may be the training" in comparison.with_verdict(UNDECIDED)[0].why
+    assert "with two seeds it may be the training" in comparison.with_verdict(Verdict.UNDECIDED)[0].why

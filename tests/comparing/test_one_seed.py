@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from routebench.analysis import Verdict
 from routebench.comparing import Wishes, compare_folders, verdict
 from routebench.comparing._evidence import weigh
 from routebench.comparing._noise import Noise
 from routebench.comparing._series import Group, PairedSeries
-from routebench.comparing._verdicts import ALL, REGRESSION, SETTING, UNDECIDED
+from routebench.comparing._verdicts import ALL, SETTING
 from tests.comparing.planted import headline, lose, retrained, write
 
 LOSSES = {"dynamic": 5, "em": 8, "inverted-attention": 10, "uniform": 12}
@@ -36,7 +37,7 @@ def test_four_of_seven_methods_that_lose_are_four_regressions(tmp_path, fixed_rn
     base = write(tmp_path / "base", keep=of_seeds(1))
     comparison = compare_folders(base, write(tmp_path / "head", losing(LOSSES, fixed_rng), keep=of_seeds(1)), Wishes())
     assert comparison.exit_code == 1
-    assert len(rows(comparison, REGRESSION)) == 4
+    assert len(rows(comparison, Verdict.REGRESSION)) == 4
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -52,7 +53,7 @@ def test_what_all_methods_lose_is_seen_in_all_of_them_together(tmp_path, fixed_r
     comparison = compare_folders(
         base, write(tmp_path / "head", retrained(fixed_rng, 0.3, worse), keep=of_seeds(1)), ACCURACY_ONLY
     )
-    assert rows(comparison, REGRESSION, ALL)
+    assert rows(comparison, Verdict.REGRESSION, ALL)
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -75,7 +76,7 @@ def test_a_loss_that_one_seed_cannot_judge_is_not_green(tmp_path, fixed_rng):
     base = write(tmp_path / "base", keep=of_seeds(1))
     head = write(tmp_path / "head", losing(moved, fixed_rng), keep=of_seeds(1))
     comparison = compare_folders(base, head, ACCURACY_ONLY)
-    assert [row.name for row in rows(comparison, UNDECIDED)] == ["cnn"]
+    assert [row.name for row in rows(comparison, Verdict.UNDECIDED)] == ["cnn"]
     assert comparison.exit_code == 4
     assert verdict(comparison).startswith("Undecided: accuracy of cnn: −4.00 points")
     assert "run more seeds" in verdict(comparison)

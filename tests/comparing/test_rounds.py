@@ -5,12 +5,13 @@ from functools import partial
 import numpy as np
 import pytest
 
+from routebench.analysis import Verdict
 from routebench.comparing import Wishes
 from routebench.comparing._evidence import changes_by_round
 from routebench.comparing._folders import Address, CellPair, MeasuredCell
 from routebench.comparing._noise import Noise
 from routebench.comparing._series import Group, PairedSeries
-from routebench.comparing._verdicts import ALL, IMPROVEMENT, REGRESSION, judge
+from routebench.comparing._verdicts import ALL, judge
 from routebench.engine.results import Identity
 
 METHODS = {"dynamic": (1, 2), "em": (1, 2), "inverted-attention": (1, 2), "uniform": (None,), "random": (None,)}
@@ -47,7 +48,7 @@ def measured(rng, rounds, spread, worse):
 def said(rng, rounds, spread, **worse):
     settings = list(measured(rng, rounds, spread, worse))
     rows = judge(settings, Noise(settings), Wishes())
-    return {row.method for row in rows if row.verdict in (REGRESSION, IMPROVEMENT)}
+    return {row.method for row in rows if row.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)}
 
 
 @pytest.mark.parametrize(("rounds", "spread"), [(3, CALM), (6, CALM), (8, LOADED)])

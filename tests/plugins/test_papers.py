@@ -7,7 +7,8 @@ from io import StringIO
 import pytest
 
 from routebench import published
-from routebench.analysis.judging import NOT_RUN, every_claim
+from routebench.analysis import Verdict
+from routebench.analysis.judging import every_claim
 from routebench.errors import PluginError, UserError
 from routebench.registry import analyses, load_plugin
 from tests.analyses.test_qualitative_claims import AS_CLAIMED, accuracy_runs
@@ -141,7 +142,7 @@ def test_broken_claims_leave_those_of_others_on_the_page(paper, text, told):
     load_plugin(str(paper))
     runs = accuracy_runs(AS_CLAIMED, loss=0.05)
     found = analyses["qualitative-claims"]((runs,))
-    assert set(found.table["verdict"]) > {NOT_RUN}
+    assert set(found.table["verdict"]) > {Verdict.NOT_RUN}
     (note,) = (note for note in found.notes if note.startswith("Left out: "))
     assert re.search(told, note)
 

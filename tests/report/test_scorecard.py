@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Estimate, Main, Method
-from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN, UNDECIDED, UNTESTED
+from routebench.analysis import Analysis, Estimate, Main, Method, Verdict
 from routebench.registry import analyses
 from routebench.report._paper_claims import claims_of
 from routebench.report._scorecard import MIDDLE, WIDTH, scorecard_of
@@ -250,8 +249,13 @@ def test_claims_against_the_paper_come_first_and_what_was_not_run_is_apart() -> 
         }
         return {**said, "verdict": verdict, "said": f"{verdict}: 2 epochs", "mean": mean}
 
-    rows = [row("a", HOLDS, GOOD), row("b", UNDECIDED, OPEN), row("c", FAILS, OPEN), row("d", NOT_RUN, Estimate())]
-    card = claims_of([row("e", UNTESTED, GOOD), *rows])
+    rows = [
+        row("a", Verdict.HOLDS, GOOD),
+        row("b", Verdict.UNDECIDED, OPEN),
+        row("c", Verdict.FAILS, OPEN),
+        row("d", Verdict.NOT_RUN, Estimate()),
+    ]
+    card = claims_of([row("e", Verdict.NOT_TESTED, GOOD), *rows])
     assert [one.claim for one in card.rows] == ["c", "a", "b", "e"]
     assert [one.mark.kind for one in card.rows] == ["worse", "better", "ns", "ns"]
     assert card.rows[-1].word == "not tested: 2 epochs"

@@ -13,9 +13,9 @@ import sys
 import time
 from pathlib import Path
 
+from routebench.analysis import Verdict
 from routebench.commands.alternate import measure, rounds_in
 from routebench.comparing import Wishes, compare_folders, verdict
-from routebench.comparing._verdicts import IMPROVEMENT, REGRESSION
 from routebench.engine.results import Store
 from routebench.units import TIMED
 
@@ -124,7 +124,7 @@ def turn(code, results, number, options):
 
 def changed(comparison):
     """(is it a time, method) of every row that says that something got worse or better."""
-    rows = comparison.with_verdict(REGRESSION, IMPROVEMENT)
+    rows = comparison.with_verdict(Verdict.REGRESSION, Verdict.IMPROVEMENT)
     return {(row.group.unit in TIMED, row.method) for row in rows}
 
 

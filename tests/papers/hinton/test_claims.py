@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN
+from routebench.analysis import Verdict
 from routebench.registry import analyses
 from tests.analyses.planted import fitted, measured, methods, planted_is_found, verdict, verdicts
 from tests.analysis.made_up_runs import made_up_runs
@@ -48,17 +48,17 @@ def test_what_is_planted_is_found(claim):
 
 def test_the_lowest_accuracy_at_any_eps_is_what_counts():
     cells = [("em", "attacked_accuracy", value, {**FGSM, "eps": eps}) for value, eps in ((90.0, "0.1"), (5.0, "0.2"))]
-    assert verdict("FGSM never takes capsules below chance", measured("robustness", cells)) == FAILS
+    assert verdict("FGSM never takes capsules below chance", measured("robustness", cells)) == Verdict.FAILS
 
 
-@pytest.mark.parametrize(("gap", "verdict"), [(-3.0, HOLDS), (3.0, FAILS)])
+@pytest.mark.parametrize(("gap", "verdict"), [(-3.0, Verdict.HOLDS), (3.0, Verdict.FAILS)])
 def test_each_part_of_matrix_capsules_is_compared_with_the_whole(gap, verdict):
     known = methods({"em": 95.0, **{f"em ({variant})": 95.0 + gap for variant in VARIANTS.values()}})
     found = verdicts(fitted(known))
     assert [found[claim] for claim in VARIANTS] == [verdict] * 4
     one = verdicts(fitted(methods({"em": 95.0, "em (no coordinates)": 95.0 + gap})))
     assert one["Coordinate addition helps"] == verdict
-    assert one["The spread loss beats the margin loss"] == NOT_RUN
+    assert one["The spread loss beats the margin loss"] == Verdict.NOT_RUN
 
 
 def attacked(white, black):
@@ -82,7 +82,10 @@ def attacked(white, black):
     )
 
 
-@pytest.mark.parametrize(("white", "black", "expected"), [(10.0, -5.0, (HOLDS, HOLDS)), (-10.0, 5.0, (FAILS, FAILS))])
+@pytest.mark.parametrize(
+    ("white", "black", "expected"),
+    [(10.0, -5.0, (Verdict.HOLDS, Verdict.HOLDS)), (-10.0, 5.0, (Verdict.FAILS, Verdict.FAILS))],
+)
 def test_white_boxes_and_black_boxes(white, black, expected):
     found = verdicts(attacked(white, black))
     assert (found[WHITE], found[BLACK]) == expected

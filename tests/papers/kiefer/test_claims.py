@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from routebench.analysis.judging import FAILS, HOLDS, UNDECIDED
+from routebench.analysis import Verdict
 from tests.analyses.planted import EVERY, measured, planted_is_found, verdict
 
 CLAMPED = {"inference": "plain", "targets": "label", "free": "classes"}
@@ -26,7 +26,7 @@ def test_what_is_planted_is_found(claim):
     planted_is_found(claim, *PLANTED[claim])
 
 
-@pytest.mark.parametrize(("lost", "expected"), [(0.0, HOLDS), (3.0, FAILS), (0.5, UNDECIDED)])
+@pytest.mark.parametrize(("lost", "expected"), [(0.0, Verdict.HOLDS), (3.0, Verdict.FAILS), (0.5, Verdict.UNDECIDED)])
 def test_a_layer_in_between_is_compared_with_the_network_without(lost, expected):
     plain, between = (
         measured("sparsity", [("dynamic", "right_answers", value, {})], model=model)

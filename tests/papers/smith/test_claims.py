@@ -2,7 +2,7 @@
 
 import pytest
 
-from routebench.analysis.judging import FAILS, HOLDS
+from routebench.analysis import Verdict
 from routebench.papers.smith.claims import CAPSULES, CLAIMS, FROM_START, SWITCHED
 from tests.analyses.planted import EVERY, measured, planted_is_found, verdict
 
@@ -30,7 +30,8 @@ def test_what_is_planted_is_found(claim):
 
 
 @pytest.mark.parametrize(
-    ("both", "presences", "vae", "expected"), [(95, 90, 80, (HOLDS, HOLDS)), (80, 90, 95, (FAILS, FAILS))]
+    ("both", "presences", "vae", "expected"),
+    [(95, 90, 80, (Verdict.HOLDS, Verdict.HOLDS)), (80, 90, 95, (Verdict.FAILS, Verdict.FAILS))],
 )
 def test_what_probes_read(both, presences, vae, expected):
     cells = [
@@ -54,10 +55,10 @@ def test_a_variant_is_not_the_plain_model():
         for label, where, value in ((CAPSULES, UPRIGHT, 90.0), (CAPSULES, turned, 40.0), (variant, turned, 95.0))
     ]
     found = EVERY["Probes on presences read less after training on turned digits"].test(measured("linear-probe", cells))
-    assert (found.verdict, found.statistic.mean) == (HOLDS, pytest.approx(50, rel=0.01))
+    assert (found.verdict, found.statistic.mean) == (Verdict.HOLDS, pytest.approx(50, rel=0.01))
 
 
-@pytest.mark.parametrize(("same", "expected"), [(-0.5, HOLDS), (0.85, FAILS)])
+@pytest.mark.parametrize(("same", "expected"), [(-0.5, Verdict.HOLDS), (0.85, Verdict.FAILS)])
 def test_poses_that_hardly_change_are_not_equivariant_and_the_largest_turn_counts(same, expected):
     cells = [
         (label, metric, value, TURNS[0])

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN, UNDECIDED
+from routebench.analysis import Verdict
 from routebench.papers.tsai.claims import ABLATIONS, ATTENTION
 from routebench.registry import analyses
 from tests.analyses.planted import EVERY, fitted, measured, methods, verdict, verdicts
@@ -22,15 +22,15 @@ ONLY_WHOLE, MARGIN_LOSS, SPREAD_LOSS, VECTORS, THAN_DYNAMIC, THAN_EM, ITERATING,
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("gap", "verdict"), [(-2.0, HOLDS), (2.0, FAILS)])
+@pytest.mark.parametrize(("gap", "verdict"), [(-2.0, Verdict.HOLDS), (2.0, Verdict.FAILS)])
 def test_other_losses_are_no_better(gap, verdict):
     known = methods({ATTENTION: 95.0, f"{ATTENTION} (margin loss)": 95.0 + gap, f"{ATTENTION} (spread loss)": 95.0})
     found = verdicts(fitted(known))
     assert found[MARGIN_LOSS] == verdict
-    assert found[SPREAD_LOSS] in (HOLDS, UNDECIDED)
+    assert found[SPREAD_LOSS] in (Verdict.HOLDS, Verdict.UNDECIDED)
 
 
-@pytest.mark.parametrize(("gap", "verdict"), [(2.0, HOLDS), (-2.0, FAILS)])
+@pytest.mark.parametrize(("gap", "verdict"), [(2.0, Verdict.HOLDS), (-2.0, Verdict.FAILS)])
 def test_vectors_against_matrices_is_a_question_of_the_overlap_protocol(gap, verdict):
     known = methods({f"{ATTENTION} (matrix poses)": 90.0, f"{ATTENTION} (vector poses)": 90.0 + gap})
     assert verdicts(fitted(known, protocol="overlap"))[VECTORS] == verdict
@@ -47,23 +47,23 @@ def rising(whole, of_ablations):
 
 @pytest.mark.parametrize(
     ("of_ablations", "verdict"),
-    [((-1.0, 0.0, -2.0), HOLDS), ((-1.0, 3.0, -2.0), FAILS), ((-1.0, 0.95, -2.0), UNDECIDED)],
+    [((-1.0, 0.0, -2.0), Verdict.HOLDS), ((-1.0, 3.0, -2.0), Verdict.FAILS), ((-1.0, 0.95, -2.0), Verdict.UNDECIDED)],
 )
 def test_every_ablation_has_to_gain_less_from_iterations(of_ablations, verdict):
     runs = fitted(rising(1.0, of_ablations), spread=0.3)
     row = find((runs,)).numbers.set_index("claim").loc[ONLY_WHOLE]
     assert row["verdict"] == verdict
-    if verdict == FAILS:
+    if verdict == Verdict.FAILS:
         assert ABLATIONS[1] in row["of"]
 
 
 def test_an_ablation_that_was_not_run_leaves_the_claim_open():
     known = rising(1.0, (0.0, 0.0, 0.0))
     del known[ABLATIONS[2]]
-    assert verdicts(fitted(known))[ONLY_WHOLE] == NOT_RUN
+    assert verdicts(fitted(known))[ONLY_WHOLE] == Verdict.NOT_RUN
 
 
-@pytest.mark.parametrize(("own", "other", "verdict"), [(0.1, 3.0, HOLDS), (3.0, 0.1, FAILS)])
+@pytest.mark.parametrize(("own", "other", "verdict"), [(0.1, 3.0, Verdict.HOLDS), (3.0, 0.1, Verdict.FAILS)])
 def test_accuracy_that_hangs_on_the_number_of_iterations(own, other, verdict):
     lines = {
         label: ([1, 2, 3], "method", "capsnet-small", [90 - 2 * slope, 90.0, 90 + slope])
@@ -73,7 +73,7 @@ def test_accuracy_that_hangs_on_the_number_of_iterations(own, other, verdict):
     assert (found[THAN_DYNAMIC], found[THAN_EM]) == (verdict, verdict)
     two = {label: (steps[:2], role, model, values[:2]) for label, (steps, role, model, values) in lines.items()}
     found = verdicts(fitted(two))
-    assert (found[THAN_DYNAMIC], found[THAN_EM]) == (NOT_RUN, NOT_RUN)
+    assert (found[THAN_DYNAMIC], found[THAN_EM]) == (Verdict.NOT_RUN, Verdict.NOT_RUN)
 
 
 def test_the_spread_over_iterations_names_the_form_that_it_is_of():
@@ -102,8 +102,8 @@ def test_starts_of_parents():
         ("inverted-attention[start=random]", "accuracy", 94.9, tested),
     ]
     runs = measured("accuracy", [*epochs, *ends])
-    assert verdict("Parents that start at random learn more slowly", runs) == HOLDS
-    assert verdict("Parents that start at random end as good", runs) == HOLDS
+    assert verdict("Parents that start at random learn more slowly", runs) == Verdict.HOLDS
+    assert verdict("Parents that start at random end as good", runs) == Verdict.HOLDS
     assert EVERY["A learned start of parents is no better than zeros"].test(runs) is None
 
 
@@ -114,7 +114,7 @@ def test_starts_are_compared_at_an_iteration_count_that_both_have():
     further = runs.planned[runs.planned["label"] == random].assign(iterations=3)
     further["cell"] = further["cell"] + "T3"
     runs = replace(runs, planned=pd.concat([runs.planned, further], ignore_index=True))
-    assert verdict("Parents that start at random end as good", runs) == HOLDS
+    assert verdict("Parents that start at random end as good", runs) == Verdict.HOLDS
 
 
 def curves(deviations):
@@ -140,7 +140,10 @@ def curves(deviations):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("most", "larger", "expected"), [(2.0, 1.0, (HOLDS, HOLDS)), (0.5, 1.0, (FAILS, FAILS))])
+@pytest.mark.parametrize(
+    ("most", "larger", "expected"),
+    [(2.0, 1.0, (Verdict.HOLDS, Verdict.HOLDS)), (0.5, 1.0, (Verdict.FAILS, Verdict.FAILS))],
+)
 def test_jitter_is_the_deviation_from_a_smooth_curve(most, larger, expected):
     attention = "inverted-attention"
     runs = curves({(attention, 1): 1.0, (attention, 4): most, (f"{attention} (6x6 poses)", 4): larger})

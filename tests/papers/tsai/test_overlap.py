@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from routebench.analysis import Verdict
 from routebench.comparing import Wishes, compare_folders
-from routebench.comparing._verdicts import REGRESSION, UNJUDGED
 from routebench.data import Dataset, Images
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
@@ -108,8 +108,8 @@ def test_one_number_of_two_names_is_judged_once(monkeypatch, no_data, tmp_path):
         name: {change.verdict for change in changes if change.group.metric == name}
         for name in ("accuracy", "exact_match")
     }
-    assert verdicts["exact_match"] == {UNJUDGED}
-    assert REGRESSION in verdicts["accuracy"]
+    assert verdicts["exact_match"] == {Verdict.UNJUDGED}
+    assert Verdict.REGRESSION in verdicts["accuracy"]
     shown = {(change.base, change.head) for change in changes if change.group.metric == "exact_match"}
     assert shown == {(40.0, 0.0)}
 

@@ -10,6 +10,7 @@ from routebench.analysis import (
     Method,
     Row,
     Runs,
+    Verdict,
     analysis_of,
     figures,
     mean_of,
@@ -17,16 +18,7 @@ from routebench.analysis import (
     run,
     wording,
 )
-from routebench.analysis.judging import (
-    NOT_RUN,
-    UNDECIDED,
-    Condition,
-    difference,
-    judged,
-    lost_in_words,
-    rows_of,
-    values_of,
-)
+from routebench.analysis.judging import Condition, difference, judged, lost_in_words, rows_of, values_of
 
 from ..conditions import ROUTED, UNROUTED, FourConditions, four_conditions
 
@@ -128,7 +120,7 @@ def _row(conditions: FourConditions, what: str, *, decoder: bool) -> dict[str, o
         "gain": found.statistic,
         "n": found.statistic.n,
         "claim": claim,
-        "verdict": NOT_RUN if not gains else f"{UNDECIDED}: {lost}" if lost else found.verdict,
+        "verdict": Verdict.NOT_RUN if not gains else f"{Verdict.UNDECIDED}: {lost}" if lost else found.verdict,
     }
 
 
