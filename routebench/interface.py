@@ -7,7 +7,8 @@ import contextlib
 import html
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -22,11 +23,12 @@ from routebench.registry import plugins_of_environment
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from routebench.analysis.folder import Folder
     from routebench.comparing import FolderComparison
     from routebench.conformance import Checkup
     from routebench.engine.running import Call, Counts, Listener, PlannedRun, Progress
     from routebench.ranking import Measured, Standing, Teller, Wanted
-    from routebench.report import Written
+    from routebench.report import NetworkAnswer, Written
     from routebench.routing import RoutingMethod
 
 Number = TypeVar("Number", int, float)
@@ -49,6 +51,7 @@ class SuiteRun:
     counts: "Counts"
     report: Path | None
     warnings: tuple[str, ...] = ()
+    _opened: "Folder | None" = field(default=None, compare=False)
 
     @property
     def results(self) -> "DataFrame":
@@ -66,14 +69,25 @@ class SuiteRun:
         """The comparison table of each suite, as text."""
         from routebench.report import comparison_table
 
-        return {part.suite: comparison_table(self.folder, part.suite, part.preset) for part in self.planned}
+        return {suite: comparison_table(found) for suite, found in self._answers.items()}
 
     @property
     def headlines(self) -> dict[str, str]:
         """The answer of each suite in a few lines."""
         from routebench.report import headline
 
-        return {part.suite: headline(self.folder, part.suite, part.preset) for part in self.planned}
+        return {suite: headline(found) for suite, found in self._answers.items()}
+
+    @cached_property
+    def _answers(self) -> "dict[str, list[NetworkAnswer]]":
+        """The answers of each suite, of the folder as it was after the call."""
+        from routebench.analysis import open_folder
+        from routebench.report import answers
+
+        if not self.planned:
+            return {}
+        opened = self._opened or open_folder(self.folder)
+        return {part.suite: answers(opened, part.suite, part.preset) for part in self.planned}
 
     @property
     def failed(self) -> int:
@@ -201,6 +215,7 @@ def run_suite(
 
 def _run(call: "Call", progress: "Callable[[Progress], None]", report: bool) -> SuiteRun:
     """Runs the suites of a call in turn, and writes the report if it is wanted."""
+    from routebench.analysis import open_folder
     from routebench.engine.running import Counts, Follower, follow, torch_as_before
 
     counts, planned, folder = Counts(), [], call.store.path
@@ -209,9 +224,10 @@ def _run(call: "Call", progress: "Callable[[Progress], None]", report: bool) -> 
             part.write_plan()
             counts += part.run(follow(Follower(part), progress))
             planned.append(part)
-    written = write_page(folder, None, call.analyses) if report else None
+    opened = None if call.analyses or not report else open_folder(folder)  # plug-ins draw in a process of its own
+    written = write_page(opened or folder, None, call.analyses) if report else None
     told = dict.fromkeys([*call.warnings, *call.store.warnings, *(written.warnings if written else ())])
-    return SuiteRun(folder, tuple(planned), counts, written.page if written else None, tuple(told))
+    return SuiteRun(folder, tuple(planned), counts, written.page if written else None, tuple(told), opened)
 
 
 @checked
@@ -235,15 +251,17 @@ def write_report(
     return write_page(Path(results), None if output is None else Path(output), given)
 
 
-def write_page(results: Path, output: Path | None, plugins: tuple[str, ...]) -> "Written":
-    """Writes the page as `write_report` does, with these plug-ins alone."""
+def write_page(results: "Path | Folder", output: Path | None, plugins: tuple[str, ...]) -> "Written":
+    """Writes the page as `write_report` does, with these plug-ins alone, whose process opens the folder itself."""
     from routebench.report import Written
 
+    if plugins and not isinstance(results, Path):
+        results = results.path
     written: Written = with_plugins(plugins, _written, results, output, plugins, gives=Written)
     return written
 
 
-def _written(results: Path, output: Path | None, plugins: tuple[str, ...]) -> "Written":
+def _written(results: "Path | Folder", output: Path | None, plugins: tuple[str, ...]) -> "Written":
     from routebench.report import write_report as write
 
     for plugin in plugins:

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 from pandas import DataFrame
 from rich.console import Console
 
+from routebench import run_suite
+from routebench.analysis import METHOD, Analysis, Column, Estimate, Method, open_folder
 from routebench.commands import suite
 from routebench.engine.results import Store, unpack
 from routebench.engine.running import Display, Follower, StoreContext, SuiteOptions, prepare, time_ahead
@@ -82,7 +85,7 @@ def test_the_time_ahead_is_told_or_how_to_learn_it(tmp_path):
 def test_named_methods_have_a_verdict_each(methods, named, tmp_path):
     unpack(PUBLISHED, tmp_path / "results")
     (planned,) = prepare(SuiteOptions("accuracy", methods=methods, results=tmp_path / "results"))
-    (answer,) = answers(planned.store.path, planned.suite, planned.preset)
+    (answer,) = answers(open_folder(planned.store.path), planned.suite, planned.preset)
     found = suite._verdicts(planned, answer.runs)
     assert {name.lower()[:7] for name in found} == named
     assert all(told.endswith("points against uniform routing: no difference is shown") for told in found.values())
@@ -90,16 +93,25 @@ def test_named_methods_have_a_verdict_each(methods, named, tmp_path):
 
 
 def test_a_gain_is_coloured_only_where_it_is_significant():
-    rows = DataFrame(
-        [
-            ["mine", "+2.0", "0.010"],
-            ["theirs", "−2.0", "<0.001"],
-            ["other", "+9.0", "0.300"],
-            ["cnn (baseline)", "–", "–"],
-        ],
-        columns=["Method", "Gain", "p (Holm)"],
-    )
-    table = suite._coloured(rows, {"mine"})
-    gains = [[str(span.style) for span in cell.spans] for cell in table.columns[1]._cells]
-    assert gains == [["green"], ["red"], [], []]
+    gains = {"mine": (2.0, 0.01), "theirs": (-2.0, 0.0001), "other": (9.0, 0.3)}
+    rows = [{"method": Method(name), "gain": Estimate(mean, p_holm=p)} for name, (mean, p) in gains.items()]
+    table = DataFrame([*rows, {"method": Method("cnn", role="control"), "gain": Estimate()}])
+    columns = (METHOD, Column("Gain", "gain", "+.1"), Column("p (Holm)", "gain.p_holm", "p"))
+    table = suite._coloured(Analysis("Gains", "", table, columns=columns), {rows[0]["method"].text})
+    assert [str(cell.style) for cell in table.columns[1]._cells] == ["green", "red", "", ""]
     assert [row.style for row in table.rows] == ["bold cyan", None, None, "dim"]
+
+
+def test_the_folder_is_opened_once_after_a_suite(tmp_path, monkeypatch):
+    results, opened = tmp_path / "results", []
+    unpack(PUBLISHED, results)
+    whole = Store.planned
+    monkeypatch.setattr(Store, "planned", lambda store: opened.append(store.path) or whole(store))
+    cache = {"ROUTEBENCH_OFFLINE": "1"}
+    found = CliRunner().invoke(suite.command, ["accuracy", "--method", "dynamic", "--results", str(results)], env=cache)
+    assert "report:" in found.output, found.output
+    assert opened == [results]
+    opened.clear()
+    run = run_suite("accuracy", methods=["dynamic"], results=results)
+    assert len(run.tables["accuracy"]) and run.headlines["accuracy"] and "accuracy" in run._repr_html_()
+    assert opened == [results]

@@ -14,14 +14,15 @@ import re
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, TypeVar
 
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from routebench.analysis._estimate import Estimate
-from routebench.analysis._method import Method
-from routebench.analysis._table import Column, Row, flat
+from routebench.analysis._method import CONTROL, Method
+from routebench.analysis._table import Column, Printed, Row, flat
 from routebench.registry import analyses
 
 Analyse = TypeVar("Analyse", bound=Callable[..., Any])
@@ -118,10 +119,26 @@ class Analysis:
     @property
     def unjudged(self) -> "Analysis":
         """Removes sentences, tests, ranks and verdicts, for runs too short to judge methods."""
-        columns = self.columns or plain_columns(self.table)
-        kept = tuple(column for column in columns if not JUDGING.search(column.key))
-        figure = None if any(column.key == "verdict" for column in columns) else self.figure
+        kept = tuple(column for column in self.printed_columns if not JUDGING.search(column.key))
+        figure = None if any(column.key == "verdict" for column in self.printed_columns) else self.figure
         return replace(self, reading="", notes=(), columns=kept, figure=figure)
+
+    @property
+    def printed_columns(self) -> tuple[Column, ...]:
+        """How the table is shown: its columns, or every column as it is."""
+        return self.columns or plain_columns(self.table)
+
+    @cached_property
+    def printed(self) -> list[list[Printed]]:
+        """The rows of the table as shown, one cell per column."""
+        columns = self.printed_columns
+        return [[column.printed(row) for column in columns] for row in self.table.to_dict("records")]
+
+    @property
+    def baselines(self) -> list[bool]:
+        """Per row of the table, whether it is a baseline."""
+        rows = self.table.to_dict("records")
+        return [row.get("role") == CONTROL or getattr(row.get("method"), "is_control", False) for row in rows]
 
     @property
     def numbers(self) -> DataFrame:
@@ -130,9 +147,10 @@ class Analysis:
 
     def shown(self, *, extra: bool = True) -> DataFrame:
         """The table as text, one column per `Column`; on request without the extra ones."""
-        rows = self.table.to_dict("records")
-        columns = [column for column in self.columns or plain_columns(self.table) if extra or not column.extra]
-        return DataFrame({column.title: [column.of(row) for row in rows] for column in columns})
+        shown = [place for place, column in enumerate(self.printed_columns) if extra or not column.extra]
+        return DataFrame(
+            {self.printed_columns[place].title: [row[place].text for row in self.printed] for place in shown}
+        )
 
 
 def plain_columns(table: DataFrame) -> tuple[Column, ...]:

@@ -5,15 +5,55 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 from pandas import DataFrame, Series
 
 from routebench.analysis._estimate import Estimate, shown
 from routebench.analysis._method import Method
+from routebench.analysis._verdicts import Verdict
 
 if TYPE_CHECKING:
     from routebench.analysis._runs import Runs
 
 Row = Mapping[Any, Any]  # of a table: column to cell
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The cell of a table as shown: its text, and the value behind it.
+
+    Args:
+        text: as shown.
+        value: what the text was made of, as it is in the table.
+    """
+
+    text: str
+    value: Any
+
+    @property
+    def key(self) -> str:
+        """The key by which a browser sorts and saves it: a number to seven digits, or the text; empty if missing."""
+        value = self.value
+        plain = float(value) if isinstance(value, Estimate) else value.exact if isinstance(value, Method) else value
+        if pd.isna(plain):
+            return ""
+        return f"{plain:.7g}" if isinstance(plain, float) else str(plain)
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """The limits of its interval to seven digits; empty without one."""
+        value = self.value
+        return (f"{value.low:.7g}", f"{value.high:.7g}") if isinstance(value, Estimate) and value.has_limits else ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on a difference; `UNTESTABLE` where the value is none."""
+        return self.value.verdict if isinstance(self.value, Estimate) else Verdict.UNTESTABLE
+
+    @property
+    def packed(self) -> list[str]:
+        """The cell for a table that the browser builds."""
+        return [self.text] if self.text == self.key else [self.text, self.key, *self.limits]
 
 
 @dataclass(frozen=True)
@@ -36,13 +76,14 @@ class Column:
     numeric: bool = True
     extra: bool = False
 
-    def of(self, row: Row) -> str:
-        """Text of the cell.
+    def printed(self, row: Row) -> "Printed":
+        """The cell as shown.
 
         Args:
             row: a row of the table, as a dictionary.
         """
-        return shown(self.value(row), self.text) if isinstance(self.text, str) else self.text(row)
+        value = self.value(row)
+        return Printed(shown(value, self.text) if isinstance(self.text, str) else self.text(row), value)
 
     def value(self, row: Row) -> Any:
         """Sort key of the cell.

@@ -22,14 +22,12 @@ from routebench.commands.options import (
 from routebench.errors import shown
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from routebench.analysis import Runs
+    from routebench.analysis import Analysis, Runs
+    from routebench.analysis.folder import Folder
     from routebench.engine.running import Call, Counts, PlannedRun
 
 BACKENDS = ("auto", "reference", "fused", "triton")
 """The same as `routebench.kernels.BACKENDS`, without the import of torch."""
-ALPHA = 0.05
 
 
 @click.command()
@@ -139,6 +137,7 @@ def command(dry_run: bool, **asked: Any) -> None:
         gc.disable()  # a plan is no garbage; to search all that torch brings takes half a second
     from rich.console import Console
 
+    from routebench.analysis import open_folder
     from routebench.engine.running import Counts, SuiteOptions, prepare
 
     call = prepare(SuiteOptions(**asked), dry_run=dry_run)
@@ -152,8 +151,12 @@ def command(dry_run: bool, **asked: Any) -> None:
             call.store.tell_gone()
         gc.enable()
         return
-    counts = sum((_run(console, planned) for planned in call), Counts())
-    _report(console, call)
+    counts = Counts()
+    for planned in call:
+        counts += _run(console, planned)
+        folder = open_folder(planned.store.path)
+        _show_results(console, planned, folder)
+    _report(console, call, folder)
     _exit(console, counts)
 
 
@@ -175,7 +178,7 @@ def _say_taken(console: Any, planned: "PlannedRun") -> None:
 
 
 def _run(console: Any, planned: "PlannedRun") -> "Counts":
-    """Runs one suite and shows its table."""
+    """Runs one suite."""
     from routebench.engine.running import Display, Follower, time_ahead
 
     planned.write_plan()
@@ -190,62 +193,56 @@ def _run(console: Any, planned: "PlannedRun") -> "Counts":
         say(console, f"the budget left {len(queue.left)} of {cells} runs; the same command goes on with:")
         for cell in queue.left:
             say(console, f"  {cell}")
-    _show_results(console, planned)
     return counts
 
 
-def _show_results(console: Any, planned: "PlannedRun") -> None:
+def _show_results(console: Any, planned: "PlannedRun", folder: "Folder") -> None:
     """The table, its answer, and a verdict on each method that the user named."""
     from routebench.report import answers, between_networks
 
-    found, is_smoke = answers(planned.store.path, planned.suite, planned.preset), planned.preset == "smoke"
+    found, is_smoke = answers(folder, planned.suite, planned.preset), planned.preset == "smoke"
     for one in found:
         verdicts = _verdicts(planned, one.runs)
         console.print()
         if one.network:
             say(console, f"On {one.network}:")
-        console.print(_coloured(one.table, set(verdicts)), soft_wrap=False)
+        if one.analysis is not None:
+            console.print(_coloured(one.analysis, set(verdicts)), soft_wrap=False)
         console.print()
         where = f"on {one.network}: " if one.network else ""
-        told = [*one.headline.splitlines()[:1], *(f"{name}: {verdict}" for name, verdict in verdicts.items())]
+        told = [one.headline.title] if one.headline else []
+        told += [f"{name}: {verdict}" for name, verdict in verdicts.items()]
         for line in (*one.runs.not_measured, *(() if is_smoke else (*told, *filter(None, [one.collapsed])))):
             say(console, f"{where}{line}")
     if is_smoke:
         say(console, "smoke shows only that everything runs: read nothing into these numbers")
         return
-    table, reading = between_networks(found)
-    if reading:
+    if between := between_networks(found):
         console.print()
         say(console, "The same methods between networks:")
-        console.print(_coloured(table, set()), soft_wrap=False)
+        console.print(_coloured(between, set()), soft_wrap=False)
         console.print()
-        say(console, reading)
+        say(console, between.reading)
     if caveat := planned.plan.caveat:
         say(console, caveat)
 
 
-def _coloured(rows: "DataFrame", named: set[str]) -> Any:
-    """A table with the user's methods in bold, baselines dimmed, and gains coloured where they are significant."""
+def _coloured(found: "Analysis", named: set[str]) -> Any:
+    """A table with the user's methods in bold, baselines dimmed, and significant differences in colour."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*rows.columns, box=None, pad_edge=False, header_style="bold")
-    tests = [number for number, title in enumerate(rows.columns) if str(title).startswith("p (")]
-    for row in rows.itertuples(index=False):
-        cells = [Text(str(value)) for value in row]  # as it is: brackets are no markup
-        for place in tests:
-            if place and _is_significant(cells[place].plain):
-                cells[place - 1].stylize("green" if cells[place - 1].plain.startswith("+") else "red")
-        first = cells[0].plain if cells else ""
-        table.add_row(*cells, style="bold cyan" if first in named else "dim" if first.endswith("(baseline)") else None)
+    from routebench.analysis import Verdict
+
+    colours = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
+    shown = [place for place, column in enumerate(found.printed_columns) if not column.extra]
+    titles = [found.printed_columns[place].title for place in shown]
+    table = Table(*titles, box=None, pad_edge=False, header_style="bold")
+    methods = [str(method) for method in found.table.get("method", [""] * len(found.table))]
+    for row, method, is_baseline in zip(found.printed, methods, found.baselines, strict=True):
+        cells = [Text(row[place].text, colours.get(row[place].verdict, "")) for place in shown]  # brackets: no markup
+        table.add_row(*cells, style="bold cyan" if method in named else "dim" if is_baseline else None)
     return table
-
-
-def _is_significant(p_value: str) -> bool:
-    try:
-        return float(p_value.lstrip("< ")) < ALPHA
-    except ValueError:
-        return False
 
 
 def _verdicts(planned: "PlannedRun", runs: "Runs") -> dict[str, str]:
@@ -269,11 +266,11 @@ def _verdict(row: Mapping[Any, Any]) -> str:
     return f"{row['mean']:.1} %, {row['gain']:+.1} points against uniform routing: {row['gain'].verdict.in_words}"
 
 
-def _report(console: Any, call: "Call") -> None:
+def _report(console: Any, call: "Call", folder: "Folder") -> None:
     """Writes the page."""
     from routebench.interface import write_page
 
-    written = write_page(call.store.path, None, call.analyses)
+    written = write_page(folder, None, call.analyses)
     for warning in dict.fromkeys((*call.store.warnings, *written.warnings)):
         click.echo(f"warning: {warning}", err=True)
     say(console, f"report: {shown(written.page)}")

@@ -1,7 +1,7 @@
 """The comparison table of each part of a results folder, as Markdown or LaTeX."""
 
 from routebench.analysis import wording
-from routebench.analysis._result import Analysis, plain_columns
+from routebench.analysis._result import Analysis
 from routebench.analysis._runs import Runs
 from routebench.analysis.folder import Folder
 from routebench.errors import UserError
@@ -36,14 +36,15 @@ def tables_of(folder: Folder, parts: list[Runs], command: str) -> list[TextTable
 def _table(folder: Folder, runs: Runs, analysis: Analysis, command: str) -> TextTable:
     plan = folder.plans[runs.name]
     origins = origins_of_part(folder, runs)
-    columns = [column for column in analysis.columns or plain_columns(analysis.table) if not column.extra]
+    places = [place for place, column in enumerate(analysis.printed_columns) if not column.extra]
+    columns = [analysis.printed_columns[place] for place in places]
     return TextTable(
         name=runs.name,
         question=str(plan.get("question", "")),
         caption=tuple(_caption(runs, analysis, any(best_of(analysis)))),
         header=tuple(column.title for column in columns),
         numeric=tuple(column.numeric for column in columns),
-        rows=cells_of(analysis, columns),
+        rows=cells_of(analysis, places),
         notes=(*_notes(analysis), *_unfinished(runs)),
         caveats=origins.caveats,
         origin=tuple(part_lines(runs, plan, origins, command)),

@@ -8,12 +8,13 @@ from routebench.report._glossary import GLOSSARY
 from routebench.report._headline import first_analysis
 from routebench.report._origins import Origins, lines_of, origins_of
 from routebench.report._page import Written, write_report
-from routebench.report._terminal import answers, between_networks, comparison_table, headline
+from routebench.report._terminal import NetworkAnswer, answers, between_networks, comparison_table, headline
 from routebench.report._text_table import best_of, cells_of
 
 __all__ = [
     "GLOSSARY",
     "Broken",
+    "NetworkAnswer",
     "Origins",
     "Written",
     "answers",

@@ -6,15 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from routebench.analysis._estimate import Estimate
-from routebench.analysis._method import CONTROL, Method
-from routebench.analysis._result import Analysis, plain_columns
-from routebench.analysis._table import Column, Row
+from routebench.analysis._method import CONTROL
+from routebench.analysis._result import Analysis
+from routebench.analysis._table import Column, Printed
 from routebench.analysis.figures import inline_svg, literal, save_svg, to_svg
 from routebench.atomic import write_text
 from routebench.registry import analyses
@@ -27,26 +25,6 @@ SMALL = 8.5  # pt: beside another figure, smaller text is below 12 pixels on a w
 
 
 @dataclass(frozen=True)
-class Printed:
-    """The text of a table's cell, and the key by which a browser sorts and saves it.
-
-    Args:
-        text: as shown.
-        key: the number to seven digits, or the text; empty for what is missing.
-        limits: those of its interval, in the same form; empty without one.
-    """
-
-    text: str
-    key: str
-    limits: tuple[str, ...] = ()
-
-    @property
-    def packed(self) -> list[str]:
-        """The cell for a table that the browser builds."""
-        return [self.text] if self.text == self.key else [self.text, self.key, *self.limits]
-
-
-@dataclass(frozen=True)
 class Block:
     """An analysis as the page shows it.
 
@@ -54,7 +32,6 @@ class Block:
         name: that it is registered under.
         stem: the stem of its files.
         found: what it found.
-        columns: the columns of its table.
         rows: the rows that the page shows.
         marks: a CSS class per row.
         drawn: its figure as an SVG document; None without one.
@@ -66,13 +43,17 @@ class Block:
     name: str
     stem: str
     found: Analysis
-    columns: tuple[Column, ...]
     rows: list[list[Printed]]
     marks: list[str]
     drawn: str | None
     svg: Markup | None
     large: bool
     origin: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of its table."""
+        return self.found.printed_columns
 
     @property
     def long(self) -> bool:
@@ -137,33 +118,17 @@ def block_of(name: str, stem: str, found: Analysis, origin: tuple[str, ...]) -> 
     Raises:
         ValueError: its figure holds more than a drawing.
     """
-    columns = found.columns or plain_columns(found.table)
-    every = [[_cell(column, row) for column in columns] for row in found.table.to_dict("records")]
-    classes = [CONTROL if role == CONTROL else "" for role in found.numbers.get("role", [""] * len(every))]
-    hidden = found.hidden or (False,) * len(every)
-    rows = [row for row, left in zip(every, hidden, strict=True) if not left]
+    classes = [CONTROL if baseline else "" for baseline in found.baselines]
+    hidden = found.hidden or (False,) * len(classes)
+    rows = [row for row, left in zip(found.printed, hidden, strict=True) if not left]
     marks = [mark for mark, left in zip(classes, hidden, strict=True) if not left]
     drawn = None if found.figure is None else to_svg(found.figure)
     large = found.figure is not None and _smallest_text(found.figure) < SMALL
     svg = None if drawn is None else inline_svg(drawn, stem, found.described)
-    return Block(name, stem, found, columns, rows, marks, drawn, svg, large, origin)
+    return Block(name, stem, found, rows, marks, drawn, svg, large, origin)
 
 
 def _smallest_text(figure: Figure) -> float:
     """Size of the smallest text, in points."""
     texts = figure.findobj(Text)
     return min((float(text.get_fontsize()) for text in texts if text.get_text() and text.get_visible()), default=SMALL)
-
-
-def _cell(column: Column, row: Row) -> Printed:
-    value = column.value(row)
-    limits = (_key(value.low), _key(value.high)) if isinstance(value, Estimate) and value.has_limits else ()
-    return Printed(column.of(row), _key(value), limits)
-
-
-def _key(value: Any) -> str:
-    """The sort key of a cell: a number to seven digits, the text, or empty if missing."""
-    plain = float(value) if isinstance(value, Estimate) else value.exact if isinstance(value, Method) else value
-    if pd.isna(plain):
-        return ""
-    return f"{plain:.7g}" if isinstance(plain, float) else str(plain)

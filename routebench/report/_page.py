@@ -11,7 +11,7 @@ from routebench import atomic, errors
 from routebench.analysis import Analysis, Runs, Verdict, wording
 from routebench.analysis._result import Role, name_with, place_of, reads, reads_across, reads_folder
 from routebench.analysis._runs import WHOLE_FOLDER, across_data
-from routebench.analysis.comparison import compare
+from routebench.analysis.comparison import comparison_of
 from routebench.analysis.folder import Folder, open_folder
 from routebench.analysis.published_numbers import are_at_own_size, counted
 from routebench.errors import UserError
@@ -116,19 +116,20 @@ class Summary:
     downloads: Block | None
 
 
-def write_report(results: Path, output: Path | None = None) -> Written:
+def write_report(results: Path | Folder, output: Path | None = None) -> Written:
     """Writes the page, and beside it a folder with each figure as SVG and each table as CSV.
 
     Beside a pipe or a device, there is no such folder.
 
     Args:
-        results: a results folder.
+        results: a results folder, or its path.
         output: the page; `report.html` in the results folder if None.
 
     Raises:
         UserError: the folder holds no plan, or the page cannot be written.
     """
-    folder, page, named = open_folder(results), output or results / "report.html", output is not None
+    folder = results if isinstance(results, Folder) else open_folder(results)
+    page, named = output or folder.path / "report.html", output is not None
     atomic.expect_place(page, "the report", named=named)
     with tempfile.TemporaryDirectory(prefix="routebench-") as unkept:
         beside = Path(unkept) if atomic.is_stream(page) else page.with_name(f"{page.stem}-figures")
@@ -167,7 +168,7 @@ def _write(folder: Folder, page: Path, beside: Path, named: bool) -> Written:
 def _section(folder: Folder, runs: Runs, part: str, beside: Path) -> Section:
     names = [name for name in _in_order() if reads(analyses[name], runs.protocol)]
     plan = folder.plans[runs.name]
-    origins = origins_of(runs, plan, folder.records(runs), compare(runs).test_samples)
+    origins = origins_of(runs, plan, folder.records(runs), comparison_of(runs).test_samples)
     blocks = blocks_of(names, runs, runs.name, beside, tuple(lines_of(runs, plan, origins)))
     return Section(
         id=part,
@@ -304,7 +305,7 @@ def _chips(answered: list[Section]) -> tuple[str, ...]:
     found = [_range(seeds, "seed"), ", ".join(dict.fromkeys(section.runs.data for section in answered))]
     accuracies = [section.runs for section in answered if section.runs.protocol == "accuracy"]
     if len(accuracies) == 1 and accuracies[0].strength.judges:
-        smallest = compare(accuracies[0]).detectable
+        smallest = comparison_of(accuracies[0]).detectable
         found += (
             []
             if isnan(smallest)

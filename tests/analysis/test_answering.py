@@ -7,6 +7,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from routebench.analysis import open_folder
 from routebench.analysis.answering import one_class, one_class_in_words
 from routebench.commands import suite
 from routebench.engine.results import Store
@@ -82,6 +83,6 @@ def test_the_terminal_has_the_line(tmp_path) -> None:
         predicted = {"predicted": torch.tensor(kept.astype(int)), "correct": torch.tensor(records[0]["correct"]).byte()}
         Store(path).write_record(record_of(records[0], f"arrays/{records[0]['cell']}.safetensors"), predicted)
         console = Console(width=300, record=True)
-        suite._show_results(console, planned)
+        suite._show_results(console, planned, open_folder(planned.store.path))
         line = "Every test image gets one answer from No sharing with 1 of 3 seeds."
         assert (line in console.export_text()) is told

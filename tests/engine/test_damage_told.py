@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from routebench import cli, load_arrays, load_results
+from routebench.analysis import open_folder
 from routebench.commands import alternate, compare, export, forget, publish, report, status
 from routebench.comparing import Wishes, as_json, as_text, compare_folders, verdict
 from routebench.engine.reproduce import arrays_beside
@@ -19,7 +20,7 @@ from routebench.engine.running._run import run_cells
 from routebench.engine.running._status import status_of
 from routebench.errors import UserError
 from routebench.interface import SuiteRun
-from routebench.report import comparison_table
+from routebench.report import answers, comparison_table
 
 
 @pytest.fixture
@@ -199,7 +200,7 @@ PROGRAMS = {
     "load_results": lambda folder, key: load_results(folder),
     "load_arrays": load_arrays,
     "arrays_beside": lambda folder, key: arrays_beside(folder / "records" / f"{key}.json", key),
-    "comparison_table": lambda folder, key: comparison_table(folder),
+    "comparison_table": lambda folder, key: comparison_table(answers(open_folder(folder))),
 }
 
 

@@ -15,11 +15,11 @@ from pandas import DataFrame
 
 import routebench
 from routebench import cli
-from routebench.analysis import Analysis, Column, analysis_of
+from routebench.analysis import Analysis, Column, analysis_of, open_folder
 from routebench.commands import report, status
 from routebench.errors import UserError
 from routebench.registry import analyses, extensions
-from routebench.report import comparison_table, headline, write_report
+from routebench.report import answers, comparison_table, headline, write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records
 from tests.report.outline import Outline
@@ -218,16 +218,16 @@ def test_a_plan_without_results_still_has_a_page(tmp_path) -> None:
 
 def test_the_terminal_gets_the_same_answer_with_fewer_columns(written, text: str) -> None:
     path = written[0].path
-    table = comparison_table(path, "accuracy", "quick")
+    table = comparison_table(answers(open_folder(path), "accuracy", "quick"))
     assert list(table) == ["Method", "Accuracy, %", "Seeds", "Gain over uniform routing", "p (Holm)", "Rank"]
     assert len(table) == 13
-    assert set(comparison_table(path, preset="smoke")["Seeds"]) == {"1 / 1"}
-    assert headline(path, "accuracy", "quick").splitlines()[0] in text.replace("\u00a0", " ")
+    assert set(comparison_table(answers(open_folder(path), preset="smoke"))["Seeds"]) == {"1 / 1"}
+    assert headline(answers(open_folder(path), "accuracy", "quick")).splitlines()[0] in text.replace("\u00a0", " ")
 
 
 def test_the_terminal_is_told_what_is_not_there(written) -> None:
     with pytest.raises(UserError, match="nothing of suite 'sparsity'"):
-        comparison_table(written[0].path, "sparsity")
+        answers(open_folder(written[0].path), "sparsity")
 
 
 @pytest.fixture

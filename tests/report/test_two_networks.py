@@ -45,12 +45,12 @@ def folder(tmp_path_factory):
 
 
 def test_every_answer_names_its_network_and_both_are_told(folder) -> None:
-    found = answers(folder)
+    found = answers(open_folder(folder))
     assert [one.network for one in found] == [SMALL, LARGE]
     assert all(len(one.table) == 3 for one in found)
-    lines = headline(folder).splitlines()
+    lines = headline(answers(open_folder(folder))).splitlines()
     assert [line.partition(":")[0] for line in lines if line.startswith("On ")][:2] == [f"On {SMALL}", f"On {LARGE}"]
-    table = comparison_table(folder)
+    table = comparison_table(answers(open_folder(folder)))
     assert [*table.columns[:2]] == ["Network", "Method"]
     assert [*table["Network"]] == [SMALL] * 3 + [LARGE] * 3
 
@@ -58,18 +58,18 @@ def test_every_answer_names_its_network_and_both_are_told(folder) -> None:
 def test_one_network_is_told_as_before(tmp_path) -> None:
     records = made_up_records(methods=FEW, failures=False, preset="full")
     path = write_folder(tmp_path / "results", records, "full")
-    (only,) = answers(path)
+    (only,) = answers(open_folder(path))
     assert only.network == ""
-    assert comparison_table(path).columns[0] == "Method"
-    assert not headline(path).startswith("On ")
-    assert between_networks([only])[1] == ""
+    assert comparison_table([only]).columns[0] == "Method"
+    assert not headline([only]).startswith("On ")
+    assert between_networks([only]) is None
     assert analyses["between-networks"](open_folder(path).parts) is None
 
 
 def test_a_plan_on_one_network_does_not_speak_of_older_ones(folder, tmp_path) -> None:
     path = write_folder(tmp_path / "results", [r for r in records_of() if r["identity"]["model"] != LARGE], "full")
     write_folder(path, [r for r in records_of() if r["identity"]["model"] == LARGE], "full", time=1)
-    assert [one.runs.model for one in answers(path)] == [LARGE]
+    assert [one.runs.model for one in answers(open_folder(path))] == [LARGE]
 
 
 def test_networks_are_compared_by_method_paired_by_seed(folder) -> None:
@@ -86,7 +86,7 @@ def test_networks_are_compared_by_method_paired_by_seed(folder) -> None:
     assert (row["difference"].mean, row["difference"].p) == pytest.approx((expected.mean, expected.p_value))
     assert row["difference"].p_holm == pytest.approx(2 * expected.p_value, rel=1e-6)
     assert found.reading == f"On {LARGE} against {SMALL}, significantly more accurate: No sharing and Uniform routing."
-    assert between_networks(answers(folder))[1] == found.reading
+    assert between_networks(answers(open_folder(folder))).reading == found.reading
 
 
 def test_a_network_that_lost_seeds_is_not_the_better_one() -> None:
@@ -114,7 +114,7 @@ def test_the_terminal_tells_both_networks_and_compares_them(tmp_path) -> None:
     path = write_folder(tmp_path / "results", records_of(methods=methods))
     (planned,) = prepare(SuiteOptions("accuracy", models=(SMALL, LARGE), methods=("dynamic",), results=path))
     console = Console(width=300, record=True)
-    suite._show_results(console, planned)
+    suite._show_results(console, planned, open_folder(planned.store.path))
     lines = [line.strip() for line in console.export_text().splitlines()]
     for model in (SMALL, LARGE):
         assert f"On {model}:" in lines
