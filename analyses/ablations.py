@@ -26,11 +26,6 @@ from routebench.analysis.comparison import ACCURACY, Contender, contenders_of, f
 from routebench.analysis.families import variants_of
 
 PLAIN = "plain form"
-SAVED = (
-    "method=method.name variant name label role model=method.model iterations mean low high interval=mean.kind n_ok "
-    "n_planned difference difference_low difference_high difference_interval=difference.kind p=difference.p "
-    "fit_seconds slower p_holm=difference.p_holm"
-)
 
 
 @analysis_of("accuracy", "ablations", place=25)
@@ -50,7 +45,6 @@ def ablations(runs: Runs) -> Analysis | None:
         columns=_columns(table),
         notes=tuple(_notes(table)),
         alternative="Differences of variants to the plain form of their method, with intervals.",
-        saved=SAVED,
     )
 
 

@@ -24,7 +24,6 @@ from routebench.analysis import (
 from routebench.analysis.comparison import comparison_of, finished
 from routebench.statistics import ONE_VALUE, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
-SAVED = "label iterations role mean low high interval=mean.kind n_ok n_planned"
 KINDS = (OVER_SEEDS, OVER_SEEDS_LOGIT, OVER_SAMPLES)
 
 
@@ -54,7 +53,6 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
         ),
         notes=(f"Dashed: uniform routing. Grey: others. Bars: {' or '.join(map(wording.interval_in_words, kinds))}.",),
         alternative=f"Lines of test accuracy over T for {wording.listed(sorted(map(str, several)), 8)}.",
-        saved=SAVED,
     )
 
 

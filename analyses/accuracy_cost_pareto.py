@@ -43,10 +43,6 @@ CORNERS = ((6, 3), (6, -11), (-12, 3), (-12, -11))
 STEP, FIT = "training step, ms", "fit, s"
 FRONT, OPEN, DOMINATED = "front", "not told apart", "dominated"
 WHOLE = "network"  # the suite `cost` times it as a part
-SAVED = (
-    "suite preset data network name label iterations role mean low high interval=mean.kind n_ok unit cost cost_low "
-    "cost_high borrowed inference verdict by"
-)
 
 
 @analysis_of("", "pareto", place=20, folder=True)
@@ -64,7 +60,6 @@ def accuracy_cost_pareto(parts: tuple[Runs, ...]) -> Analysis | None:
         columns=_columns(several=len(fronts) > 1),
         notes=tuple(dict.fromkeys(note for front in fronts for note in _notes(front, len(fronts)))),
         alternative="Points of test accuracy over cost with intervals, the front joined.",
-        saved=SAVED,
     )
 
 
@@ -186,7 +181,7 @@ def _columns(*, several: bool) -> tuple[Column, ...]:
     of = Column("Of", "data", lambda row: f"{row['preset']}, {row['data']}, {row['network']}", numeric=False)
     return (
         METHOD,
-        Column("Verdict", "verdict", explained=VERDICTS, numeric=False),
+        Column("Verdict", "verdict", explained=VERDICTS, numeric=False, judges=True),
         *((of,) if several else ()),
         ACCURACY,
         Column("Cost", "cost", _cost, "of a training step with its 95 % interval over seeds, or of the shortest fit"),

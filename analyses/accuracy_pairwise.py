@@ -62,11 +62,6 @@ EFFECT = (
     "Hedges' g: the mean difference in standard deviations of the differences between seeds, corrected for few seeds, "
     "with 95 % interval"
 )
-SAVED = (
-    "first second difference low=difference.low high=difference.high interval=difference.kind n=difference.n "
-    "p=difference.p effect effect_low effect_high wins seeds deviation p_equal both_low both_high both_p=both.p "
-    "both_interval=both.kind odds discordant p_holm=difference.p_holm p_equal_holm verdict"
-)
 BY_SEED = (statistics.OVER_SEEDS, statistics.OVER_SEEDS_TWO_STAGES, statistics.CONSTANT)
 ODDS = "how many times more test images only the first has right than only the second, all seeds together"
 
@@ -88,7 +83,6 @@ def accuracy_pairwise(runs: Runs) -> Analysis | None:
         columns=_columns(table, margin),
         notes=tuple(_notes(runs, table, len(names))),
         alternative="A matrix of differences in accuracy, one square per pair of methods.",
-        saved=SAVED,
     )
 
 
@@ -173,6 +167,7 @@ def _columns(table: DataFrame, margin: float) -> tuple[Column, ...]:
             lambda row: WORDS[row["verdict"]].format(margin=margin),
             "at 5 % within a family",
             numeric=False,
+            judges=True,
         ),
         Column("Difference, points", "difference", "+.2", "first minus second, with 95 % interval"),
         Column("p (Holm)", "difference.p_holm", "p", P_HOLM),

@@ -24,7 +24,6 @@ from routebench.analysis.answering import one_class_in_words
 from routebench.analysis.comparison import (
     ACCURACY,
     RANK,
-    SAVED,
     Comparison,
     comparison_of,
     finished,
@@ -76,7 +75,6 @@ def accuracy_table(runs: Runs) -> Analysis | None:
             both=gains_with_other_images(runs),
             named=chosen,
         ),
-        saved=f"{SAVED} balanced balanced_low balanced_high" if len(balanced) else SAVED,
     )
 
 
@@ -92,7 +90,13 @@ def _columns(found: Comparison, named: Container[Method] | None, *, balanced: bo
     if found.baseline is not None:
         columns += [
             Column("Gain over uniform routing", "gain", "+.2", GAIN),
-            Column("p (Holm)", "gain.p_holm", lambda row: _p_value(row, named), P_VALUE if named is None else P_NAMED),
+            Column(
+                "p (Holm)",
+                "gain.p_holm",
+                lambda row: _p_value(row, named),
+                P_VALUE if named is None else P_NAMED,
+                judges=True,
+            ),
         ]
     columns += [
         RANK,

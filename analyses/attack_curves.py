@@ -44,7 +44,6 @@ def attack_curves(runs: Runs) -> Analysis | None:
             ),
         ),
         alternative="Lines over eps, one panel per attack.",
-        saved="name label iterations role attack targeted eps eps_std levels mean low high n=mean.n",
     )
 
 

@@ -42,7 +42,6 @@ def attack_verdicts(runs: Runs) -> Analysis | None:
             "No check that fires is no proof of robustness.",
         ),
         alternative="A field of methods and checks, with values.",
-        saved="name label iterations role check question value limit sign unit serious yes n=value.n",
     )  # fmt: skip
 
 

@@ -21,12 +21,6 @@ from routebench.analysis import (
 )
 from routebench.analysis.comparison import OTHER_IMAGES, Contender, contenders_of, difference_between, with_other_images
 
-SAVED = (
-    "suite preset data name label iterations role network accuracy accuracy_low accuracy_high against there there_low "
-    "there_high difference difference_low difference_high n=difference.n p=difference.p p_holm=difference.p_holm "
-    "both_low=both.low both_high=both.high"
-)
-
 
 @analysis_of("", "between-networks", place=21, folder=True, role=Role.NETWORKS)
 def between_networks(parts: tuple[Runs, ...]) -> Analysis | None:
@@ -56,7 +50,6 @@ def between_networks(parts: tuple[Runs, ...]) -> Analysis | None:
                 "settings tuned for each: a difference is one of whole networks."
             ),
         ),
-        saved=SAVED,
     )
 
 

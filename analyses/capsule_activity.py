@@ -44,7 +44,6 @@ def capsule_activity(runs: Runs) -> Analysis | None:
             "Bars are scores, dark for the right class. One seed, the first test image of each of two classes.",
         ),
         alternative=f"Heat maps of class capsules, one row per method, {IMAGES} images.",
-        saved="name image class label score length",
     )
 
 

@@ -54,7 +54,6 @@ def convergence(runs: Runs) -> Analysis | None:
             "Mean over some test images, then over seeds.",
         ),
         alternative="A panel per method over iterations: above the residual, logarithmic, below the T-score.",
-        saved="name label iterations test_iterations t_score residual low=residual.low high=residual.high",
     )
 
 

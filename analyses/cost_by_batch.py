@@ -3,7 +3,7 @@
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Runs, analysis_of, run, wording
-from routebench.analysis.cost import LINE_COLUMNS, LINES_SAVED, lines, part_in_words, parts_of, points
+from routebench.analysis.cost import LINE_COLUMNS, lines, part_in_words, parts_of, points
 
 
 @analysis_of("cost", "cost-by-batch", place=40)
@@ -22,7 +22,6 @@ def cost_by_batch(runs: Runs) -> Analysis | None:
         columns=(*LINE_COLUMNS, Column("Batch", "batch", ","), Column("ms", "value", "~")),
         notes=("Forward and backward, mean over seeds and both measurements; both axes logarithmic.",),
         alternative="Lines of milliseconds over batch size, one panel per part.",
-        saved=LINES_SAVED,
     )
 
 

@@ -3,7 +3,7 @@
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Runs, analysis_of, run, wording
-from routebench.analysis.cost import IN_WORDS, LINE_COLUMNS, LINES_SAVED, lines, part_in_words, parts_of, points
+from routebench.analysis.cost import IN_WORDS, LINE_COLUMNS, lines, part_in_words, parts_of, points
 
 
 @analysis_of("cost", "cost-by-iterations", place=20)
@@ -22,7 +22,6 @@ def cost_by_iterations(runs: Runs) -> Analysis | None:
         columns=(*LINE_COLUMNS, Column("ms", "value", "~")),
         notes=(f"Forward and backward at batch {batch:,}, mean over seeds and both measurements; logarithmic axis.",),
         alternative="Lines of milliseconds over T, one panel per part.",
-        saved=LINES_SAVED,
     )
 
 

@@ -6,7 +6,6 @@ from routebench.analysis import Analysis, Column, Runs, analysis_of, run, wordin
 from routebench.analysis.cost import (
     IN_WORDS,
     LINE_COLUMNS,
-    LINES_SAVED,
     MEGABYTE,
     lines,
     part_in_words,
@@ -35,7 +34,6 @@ def cost_memory(runs: Runs) -> Analysis | None:
             "Tensors are counted. Records of version 1 of the suite have resident memory, which varies by a few MB.",
         ),
         alternative="Lines of megabytes over T, one panel per part.",
-        saved=LINES_SAVED,
     )
 
 

@@ -18,12 +18,6 @@ PER_ITERATION = (
     "intervals by Student's t. T=1 is left out where there are two others: its uniform coupling needs no votes, so "
     "that the step from 1 to 2 costs something else than later steps."
 )
-SAVED = (
-    "label=method.label part backend batch role=method.role most "
-    "ms ms_extra ms_low=ms_extra.low ms_high=ms_extra.high n=ms_extra.n beyond_noise "
-    "inference_ms inference_ms_extra inference_ms_low=inference_ms_extra.low inference_ms_high=inference_ms_extra.high "
-    "mb mb_extra mb_low=mb_extra.low mb_high=mb_extra.high distance largest_batch searched_to budget_mb"
-)
 
 
 @analysis_of("cost", "cost-table", place=10)
@@ -39,7 +33,6 @@ def cost_table(runs: Runs) -> Analysis | None:
         columns=_columns(found.table),
         notes=(*_notes(found), *found.absent),
         main=_main(runs),
-        saved=SAVED,
     )
 
 

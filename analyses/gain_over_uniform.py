@@ -18,10 +18,6 @@ from routebench.analysis.comparison import OTHER_IMAGES, comparison_of, untested
 from routebench.analysis.families import gains_in
 from routebench.statistics import BY_SAMPLE
 
-SAVED = (
-    "name label role gain gain_low gain_high gain_interval=gain.kind p=gain.p p_holm=gain.p_holm "
-    "both_low=both.low both_high=both.high"
-)
 NONE_BETTER = "None is significantly better."
 EXPLORATORY = "These gains are exploratory. Pre-specified comparisons have a table of their own."
 
@@ -56,7 +52,6 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
             *([EXPLORATORY] if runs.primary else []),
         ),
         alternative="Gains over uniform routing with intervals, one line per method.",
-        saved=SAVED,
     )
 
 

@@ -44,8 +44,6 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
     margin, table = float(runs.primary["margin"]), named_table(runs)
     if table.empty:
         return None
-    for verdict, answer in (("verdict", "answer"), ("both_verdict", "both_answer")):
-        table[answer] = table[verdict].map(ANSWERS)
     return Analysis(
         title="Pre-specified comparisons",
         reading=_reading(table, margin),
@@ -58,9 +56,16 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
             Column("Seeds", "seeds", explained="that both have"),
             Column("p (Holm)", "difference.p_holm", "p"),
             Column("p of a larger one", "p_beyond", "p", f"that it is {margin:g} points or more, either way (Holm)"),
-            Column("Answer", "answer", numeric=False),
+            Column("Answer", "verdict", lambda row: ANSWERS[row["verdict"]], numeric=False, judges=True),
             OTHER_IMAGES,
-            Column("Answer, other images", "both_answer", "", "by the same tests over seeds and test images", False),
+            Column(
+                "Answer, other images",
+                "both_verdict",
+                lambda row: ANSWERS[row["both_verdict"]],
+                "by the same tests over seeds and test images",
+                numeric=False,
+                judges=True,
+            ),
         ),
         notes=(
             f"The suite named {wording.plural(len(table), 'comparison')} beforehand; Holm's correction is over those.",
@@ -73,9 +78,6 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
             *untested(runs, table["difference"]),
         ),
         alternative="Differences with intervals, one line per comparison, and the margin as a band.",
-        saved="name label iterations role against difference difference_low difference_high n=difference.n "
-        "p=difference.p p_holm=difference.p_holm p_beyond answer "
-        "both_low=both.low both_high=both.high both_p=both.p both_p_holm=both.p_holm both_beyond both_answer",
     )
 
 
@@ -108,11 +110,11 @@ def _notes_on_images(table: DataFrame) -> Iterator[str]:
     if any(one.has_limits for one in table["both"]):
         yield (
             "Answers are for these test images. If they were drawn anew too, intervals would be wider (thin lines): "
-            f"{_decided(table, 'both_answer')} of {len(table)} comparisons would be decided by the same tests."
+            f"{_decided(table, 'both_verdict')} of {len(table)} comparisons would be decided by the same tests."
         )
     lost = [row for row in table.to_dict("records") if on_these_images_alone(row)]
     if lost:
-        names = [f"{row['method']} {row['answer'].partition(',')[0]} {_than(row)}" for row in lost]
+        names = [f"{row['method']} {ANSWERS[row['verdict']].partition(',')[0]} {_than(row)}" for row in lost]
         yield f"Decided on these test images, and not if they were drawn anew too: {wording.listed(names, len(names))}."
 
 
@@ -122,13 +124,13 @@ def _than(row: Row) -> str:
     return f"{joined} {row['against']}"
 
 
-def _decided(table: DataFrame, answer: str) -> int:
-    return int((table[answer] != ANSWERS[Verdict.OPEN]).sum())
+def _decided(table: DataFrame, verdict: str) -> int:
+    return int((table[verdict].map(ANSWERS) != ANSWERS[Verdict.OPEN]).sum())
 
 
 def _reading(table: DataFrame, margin: float) -> str:
-    counts = table["answer"].value_counts()
-    decided = _decided(table, "answer")
+    counts = table["verdict"].map(ANSWERS).value_counts()
+    decided = _decided(table, "verdict")
     every = wording.plural(len(table), "pre-specified comparison")
     named = f"{decided} of {every} {'is' if decided == 1 else 'are'} decided"
     told = f"{named} at a margin of {margin:g} points"

@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 from pandas import DataFrame, concat
 
 from routebench.analysis import Analysis, Column, Method, Runs, analysis_of, best_first, figures, numbers, run, wording
-from routebench.analysis.probe import SAVED, by_seed, gains, probed, turned_up_to
+from routebench.analysis.probe import by_seed, gains, probed, turned_up_to
 
 TRAINED = {"upright": "Trained upright", "alike": "Trained on digits turned as far"}
 
@@ -42,7 +42,6 @@ def probe_curves(runs: Runs) -> Analysis | None:
             f"{TRAINED[trained]}. Grey: the other methods. Dashed: baselines and one iteration.",
         ),
         alternative="Lines of accuracy over the largest angle, a panel per method.",
-        saved=" ".join(SAVED.get(column, column) for column in [*table, "gain_low", "gain_high"]),
     )
 
 

@@ -35,10 +35,6 @@ VARIANTS = {
     "features: top-level presences and poses (t0, A0)": "(t0, A0)",
     "features: top-level presences t0 only": "t0",
 }
-SAVED = (
-    "name view angle pair first second gain gain_low gain_high n=gain.n p=gain.p published_gain published_ids "
-    "p_holm=gain.p_holm holds"
-)
 VAE_VARIANT = "features: latent mean and standard deviation (mu, sigma)"
 
 
@@ -65,7 +61,6 @@ def probe_ordering(runs: Runs) -> Analysis | None:
             Column("Seeds", "gain.n", "", "that both were measured with", extra=True),
         ),
         notes=(*_notes(table), *untested(runs, table["gain"])),
-        saved=SAVED,
     )
 
 

@@ -18,7 +18,7 @@ from routebench.analysis import (
     run,
     wording,
 )
-from routebench.analysis.probe import BOTH, SAVED, Line, by_seed, probed, turned_up_to
+from routebench.analysis.probe import BOTH, Line, by_seed, probed, turned_up_to
 
 FEATURES = {
     BOTH: "-",
@@ -64,7 +64,6 @@ def probe_rotated_training(runs: Runs) -> Analysis | None:
             "The lead is over the probe of all latents of the VAE, trained alike. Bars: 95 % t intervals over seeds.",
         ),
         alternative="Lines of accuracy over the largest angle, one per model and feature.",
-        saved=" ".join(SAVED.get(column, column) for column in (*table, *LEAD)),
     )
 
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Role, Row, Runs, Verdict, analysis_of, figures, palette, run, wording
-from routebench.analysis.published_numbers import PRINTED, counted, published_and_measured
+from routebench.analysis.published_numbers import counted, published_and_measured
 from routebench.published import Statistic
 
 DRAWN: dict[str, tuple[str, str]] = {
@@ -22,10 +22,6 @@ AS_PERCENT: dict[str, Callable[[float], float]] = {
     "test error": lambda value: 100 - value,
     "linear-probe accuracy": lambda value: 100 * value,
 }
-SAVED = (
-    f"{' '.join(PRINTED)} measured low=measured.low high=measured.high seeds=measured.n expected_low=expected.low "
-    "expected_high=expected.high gap verdict reason on printed_parameters counted_parameters parameters_agree"
-)
 PERCENTAGES = ("test accuracy", "test accuracy (all digits correct)", "accuracy after attack", *AS_PERCENT)
 RULES = (
     (
@@ -58,7 +54,6 @@ def published_beside_measured(parts: tuple[Runs, ...]) -> Analysis | None:
         columns=COLUMNS,
         notes=(*(RULES if (table["verdict"] != Verdict.NOT_RUN).any() else ()), *_notes(table)),
         alternative="Measured against published accuracy, with intervals and the line of equality.",
-        saved=SAVED,
         hidden=tuple(table["verdict"] == Verdict.NOT_RUN),
     )
 
@@ -99,7 +94,7 @@ def _expected(row: Row) -> str:
 
 COLUMNS = (
     Column("Method", "method", _method, "as routebench calls it, or as printed", numeric=False),
-    Column("Verdict", "verdict", "", "see the notes", numeric=False),
+    Column("Verdict", "verdict", "", "see the notes", numeric=False, judges=True),
     Column("Published", "value", _published),
     Column("Measured", "measured", lambda row: format(row["measured"], f"[].{_digits(row)}"),
            "mean over seeds with its 95 % interval, in the published unit"),

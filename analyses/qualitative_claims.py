@@ -43,7 +43,6 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
             *_without_verdict(table),
             *_not_run(table, {claim.needs for claim in claims if claim.suite}),
         ),
-        saved="claim source tested on of mean low high seeds=mean.n verdict why needs",
         hidden=tuple(table["verdict"] == Verdict.NOT_RUN),
     )
 
@@ -82,7 +81,7 @@ def _on(row: Row) -> str:
 
 COLUMNS = (
     Column("Verdict", "verdict", _verdict, "by the 95 % interval over seeds: on the side that the claim says, on the "
-           "other, or neither", numeric=False),
+           "other, or neither", numeric=False, judges=True),
     Column("Claim", "claim", lambda row: f"{row['claim']} ({row['source']})", numeric=False),
     Column("Effect", "mean", "~", "mean over seeds with its 95 % interval"),
     Column("Effect is", "tested", numeric=False),

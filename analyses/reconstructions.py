@@ -37,7 +37,6 @@ def reconstructions(runs: Runs) -> Analysis | None:
             "Figure: digits, and below them their reconstructions.",
         ),
         alternative="Rows of digits above their reconstructions, for each angle.",
-        saved="name=model angle error",
     )
 
 

@@ -72,7 +72,6 @@ def robustness_table(runs: Runs) -> Analysis | None:
             gains=compared(runs, BASELINE, under("worst", eps=eps)),
             both=with_other_images(runs, BASELINE, under("worst", eps=eps)),
         ),
-        saved=_saved(means),
     )
 
 
@@ -124,7 +123,7 @@ def _columns(table: DataFrame, means: list[Mean]) -> tuple[Column, ...]:
         )
     ]
     believed = Column("Verdict", "verdict", "", "whether the checks for gradient masking leave the number standing",
-                      numeric=False)  # fmt: skip
+                      numeric=False, judges=True)  # fmt: skip
     seeds = Column("Seeds", "n", explained="that the means are over", extra=True)
     measured = [
         column for column in (means[1], *gains, means[0], *means[2:]) if numbers(table[column.key]).notna().any()
@@ -138,22 +137,6 @@ def _gain(key: str) -> Callable[[Row], str]:
         return f"{gain:+.2} ({wording.probability(gain.p_holm)})" if gain.known else wording.NOTHING
 
     return text
-
-
-def _saved(means: list[Mean]) -> str:
-    of_means = [f"{mean.key} {mean.key}_low {mean.key}_high" for mean in means if mean.key != "worst"]
-    of_gains = [
-        f"{key} gain_low_{base}={key}.low gain_high_{base}={key}.high p_{base}={key}.p p_holm_{base}={key}.p_holm"
-        for base in BASELINES
-        for key in [f"gain_{base}"]
-    ]
-    of_gains += [
-        f"both_low_{base}={key}.low both_high_{base}={key}.high both_p_{base}={key}.p both_p_holm_{base}={key}.p_holm"
-        for base in BASELINES
-        for key in [f"both_{base}"]
-    ]
-    first = "name label iterations role worst worst_low worst_high interval=worst.kind n"
-    return " ".join([first, *of_means, *of_gains, "verdict"])
 
 
 def _reading(table: DataFrame, eps: str, count: int) -> str:

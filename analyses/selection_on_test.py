@@ -17,9 +17,6 @@ from routebench.analysis import (
 from routebench.analysis.comparison import Contender, contenders_of
 
 BEST = "best_test_accuracy"
-SAVED = (
-    "name label role iterations mean low high picked picked_low picked_high added added_low added_high n best_of_all"
-)
 COLUMNS = (
     METHOD,
     Column("Accuracy, %", "mean", "±.2", "not selected by test images; mean over seeds, 95 % interval"),
@@ -56,7 +53,6 @@ def selection_on_test(runs: Runs) -> Analysis | None:
                 "select by test images: they are optimistic, the more so the more epochs, seeds and T there are."
             ),
         ),
-        saved=SAVED,
     )
 
 

@@ -60,7 +60,6 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
         title="Over all tasks",
         reading=_reading(table, len(tasks)),
         table=table,
-        saved="label iqm iqm_low iqm_high improvement improvement_low improvement_high runs finished planned",
         figure=figures.figure_of(_draw, by_label, _colours(parts), height=4.0),
         columns=(
             Column("Method", "label", lambda row: f"{row['label']}{_counted(row)}", numeric=False),

@@ -33,10 +33,6 @@ COLUMNS = (
     Mean("The source, %", "source", "±.1", "images that the network they were made for withstands, of those this one "
          "has right", metric="source_accuracy", where={**LINF, "attack": "transfer"}),
 )  # fmt: skip
-SAVED = (
-    "name label iterations role transfer transfer_low transfer_high n=transfer.n noise noise_low noise_high "
-    "worst worst_low worst_high source source_low source_high eps"
-)
 
 
 @analysis_of("robustness", "transfer-attack", place=40)
@@ -64,7 +60,6 @@ def transfer_attack(runs: Runs) -> Analysis | None:
             ),
         ),
         alternative="Points per method: noise, black box and all attacks.",
-        saved=SAVED,
     )
 
 

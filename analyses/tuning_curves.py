@@ -65,8 +65,7 @@ def tuning_curves(runs: Runs) -> Analysis | None:
             *([LOST] if table["lost"].any() else []),
         ),
         alternative="Expected best score against the number of trials, one line per configuration.",
-        main=Main("best", "Best tuning score", "%", higher_is_better=True, table=_main(table)),
-        saved="name label iterations role best again of_four mean spread between diverged trials lost",
+        main=Main("best", "Best tuning score", "%", higher_is_better=True),
     )
 
 
@@ -100,18 +99,6 @@ def _row(method: Any, rows: DataFrame) -> dict[str, object]:
 def _is_first(rows: DataFrame) -> "Series[bool]":
     """Tells whether a row is of a trial's first run, not of a repeat."""
     return rows["seed"] == rows.groupby(["method", "trial"])["seed"].transform("min")
-
-
-def _main(table: DataFrame) -> DataFrame:
-    methods = list(table["method"])
-    return DataFrame(
-        {
-            "label": [method.label for method in methods],
-            "iterations": [method.iterations for method in methods],
-            "role": [method.role for method in methods],
-            "best": table["best"],
-        }
-    )
 
 
 def _curves(table: DataFrame, runs: Runs) -> list[Line]:

@@ -10,7 +10,6 @@ protocol with `across=True` gets a tuple of `Runs` instead: one suite, preset an
 `folder=True` gets every part of a results folder at once, of all suites, the newest plan first.
 """
 
-import re
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -22,7 +21,7 @@ from pandas import DataFrame
 
 from routebench.analysis._estimate import Estimate
 from routebench.analysis._method import CONTROL, Method
-from routebench.analysis._table import Column, Printed, Row, flat
+from routebench.analysis._table import Column, Printed, Row, saved
 from routebench.registry import analyses
 
 Analyse = TypeVar("Analyse", bound=Callable[..., Any])
@@ -31,8 +30,6 @@ INCOMPLETE = (
     "A method of whose seeds some have no result stands behind those with more of theirs, whatever its mean, and is "
     "tested only where it is behind: the seeds that it lost may be its bad ones."
 )
-JUDGING = re.compile(r"(?:^|[._])(?:p|p_holm|p_value|rank_low|verdict)$")
-"""Columns that compare methods."""
 
 
 class Role(StrEnum):
@@ -48,11 +45,10 @@ class Main:
     """The one number per method by which a suite appears in the scorecard of a report.
 
     The first analysis of a suite names it, as `Analysis(..., main=Main("hoyer", "Sparsity of outputs"))`. The table
-    needs `label` and `column`, may have `iterations` and `role`, and one row per method and T. Limits are read from
-    `<column>_low` and `<column>_high`, or, of a column `mean`, from `low` and `high`, where the table has them.
+    has one row per `method`, T among it.
 
     Args:
-        column: the column of the table.
+        column: the column of the table: estimates or numbers.
         title: its name, in two or three words.
         unit: such as `%`; empty for a plain number.
         higher_is_better: None if neither is better.
@@ -90,7 +86,6 @@ class Analysis:
         notes: limits that the reader has to know.
         alternative: what the figure shows, for readers who cannot see it; the reading is added.
         main: the number per method that the scorecard shows, of a suite's first analysis; None for none.
-        saved: the columns of the CSV file, as `flat` names them; empty for what is usual.
         hidden: per row, whether a page leaves it to the CSV file; empty for none.
     """
 
@@ -102,7 +97,6 @@ class Analysis:
     notes: tuple[str, ...] = ()
     alternative: str = ""
     main: Main | None = None
-    saved: str = ""
     hidden: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
@@ -119,8 +113,8 @@ class Analysis:
     @property
     def unjudged(self) -> "Analysis":
         """Removes sentences, tests, ranks and verdicts, for runs too short to judge methods."""
-        kept = tuple(column for column in self.printed_columns if not JUDGING.search(column.key))
-        figure = None if any(column.key == "verdict" for column in self.printed_columns) else self.figure
+        kept = tuple(column for column in self.printed_columns if not column.is_verdict)
+        figure = None if any(column.judges for column in self.printed_columns) else self.figure
         return replace(self, reading="", notes=(), columns=kept, figure=figure)
 
     @property
@@ -143,7 +137,7 @@ class Analysis:
     @property
     def numbers(self) -> DataFrame:
         """The table as plain numbers and texts, as it is saved."""
-        return flat(self.table, self.saved)
+        return saved(self.table)
 
     def shown(self, *, extra: bool = True) -> DataFrame:
         """The table as text, one column per `Column`; on request without the extra ones."""

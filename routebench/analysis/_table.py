@@ -67,6 +67,8 @@ class Column:
         explained: one sentence that explains it.
         numeric: aligned by its right edge.
         extra: omitted if there is little room, as in a terminal.
+        judges: compares methods, as a rank or a verdict does; runs too short to judge show none. One that writes a `p`
+            always does.
     """
 
     title: str
@@ -75,6 +77,7 @@ class Column:
     explained: str = ""
     numeric: bool = True
     extra: bool = False
+    judges: bool = False
 
     def printed(self, row: Row) -> "Printed":
         """The cell as shown.
@@ -84,6 +87,11 @@ class Column:
         """
         value = self.value(row)
         return Printed(shown(value, self.text) if isinstance(self.text, str) else self.text(row), value)
+
+    @property
+    def is_verdict(self) -> bool:
+        """Tells whether it compares methods."""
+        return self.judges or self.text == "p"
 
     def value(self, row: Row) -> Any:
         """Sort key of the cell.
@@ -110,6 +118,7 @@ class Mean(Column):
     where: Mapping[str, object] = field(default_factory=dict)
 
 
+METHOD_SAVED = {"name": "exact", **{part: part for part in ("label", "iterations", "role", "model")}}
 METHOD = Column(
     "Method", "method", lambda row: str(row["method"].marked),
     "routing method, and T, the iterations it was trained with", numeric=False,
@@ -206,40 +215,37 @@ def numbers(cells: "Series[Any]") -> "Series[float]":
     return cells.astype(float)
 
 
-def flat(table: DataFrame, saved: str = "") -> DataFrame:
-    """The table as plain numbers and texts, as it is saved.
+def saved(table: DataFrame) -> DataFrame:
+    """The table as plain numbers and texts, as it is saved: all its columns, in order, by what their cells are.
 
-    `method` becomes `name, label, iterations, role`; an estimate `x` becomes `x, x_low, x_high`, and one called `mean`
-    becomes `mean, low, high`.
+    - A number or a text is saved as it is.
+    - `method` is saved as `name, label, iterations, role, model`, and another column of methods as their names.
+    - An estimate `x` is saved as `x, x_low, x_high, x_n, x_interval`, and a tested one as `x_p, x_p_holm` too. One
+      called `mean` is `mean, low, high, n, interval, p, p_holm`.
+    - Anything else is left out. A column of the table goes before a part of a cell that would have its name.
 
     Args:
         table: with such cells.
-        saved: the columns, in order, with blanks between them; empty for all. `n=gain.n` writes that part of the cells
-            of `gain` as `n`.
     """
-    every: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for key, cells in table.items():
-        kinds = {type(cell) for cell in cells}
-        if key == "method" and Method in kinds:
-            named = {"name": "exact", "label": "label", "iterations": "iterations", "role": "role"}
-        elif Method in kinds:
-            named = {str(key): "exact"}
-        elif Estimate in kinds:
-            limits = ("low", "high") if key == "mean" else (f"{key}_low", f"{key}_high")
-            named = dict(zip((str(key), *limits), ("mean", "low", "high"), strict=True))
-        else:
-            every[str(key)] = cells
-            continue
-        every |= {name: _part(cells, part) for name, part in named.items()}
-    names = [column.partition("=") for column in saved.split()] or [(column, "", "") for column in every]
-    return DataFrame({name: _named(table, every, of or name) for name, _, of in names}, index=table.index)
+        for name, part in _parts(str(key), cells).items():
+            if name == key or name not in table:
+                found[name] = _part(cells, part) if part else cells
+    return DataFrame(found, index=table.index)
 
 
-def _named(table: DataFrame, every: Mapping[str, Any], name: str) -> Any:
-    if name in every:
-        return every[name]
-    key, _, part = name.rpartition(".")
-    return _part(table[key], part)
+def _parts(key: str, cells: "Series[Any]") -> dict[str, str]:
+    """The columns that a column is saved as, each with the attribute of its cells; empty for the cells themselves."""
+    kinds = {type(cell) for cell in cells}
+    if Method in kinds:
+        return dict(METHOD_SAVED) if key == "method" else {key: "exact"}
+    if Estimate in kinds:
+        before = "" if key == "mean" else f"{key}_"
+        tested = any(isinstance(cell, Estimate) and not math.isnan(cell.p) for cell in cells)
+        parts = ("low", "high", "n", *(("p", "p_holm") if tested else ()))
+        return {key: "mean", **{f"{before}{part}": part for part in parts}, f"{before}interval": "kind"}
+    return {key: ""} if all(pd.api.types.is_scalar(cell) for cell in cells) else {}
 
 
 def _part(cells: "Series[Any]", part: str) -> "Series[Any]":

@@ -19,7 +19,7 @@ from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
-from routebench.analysis._table import Column, Row, best_first, flat
+from routebench.analysis._table import Column, Row, best_first
 from routebench.analysis._verdicts import Verdict
 from routebench.analysis.contenders import (
     Contender,
@@ -41,13 +41,11 @@ __all__ = [
     "OTHER_IMAGES",
     "RANK",
     "RANKS",
-    "SAVED",
     "Comparison",
     "Contender",
     "PairedAnswers",
     "answers_of",
     "assumed",
-    "compare",
     "comparison_of",
     "contenders_of",
     "difference_between",
@@ -63,12 +61,6 @@ __all__ = [
     "with_other_images",
 ]
 
-SAVED = (
-    "name label iterations role model=method.model mean low high interval=mean.kind n_ok n_planned gain gain_low "
-    "gain_high gain_interval=gain.kind p=gain.p parameters fit_seconds published published_id p_holm=gain.p_holm "
-    "rank_low rank_high"
-)
-"""Columns of the saved table."""
 COLUMNS = ["method", "mean", "n_ok", "n_planned", "gain", "parameters", "fit_seconds", "published", "published_id"]
 ACCURACY = Column("Accuracy, %", "mean", "±0.2", "mean test accuracy with its 95 % interval")
 OTHER_IMAGES = Column(
@@ -168,16 +160,6 @@ def comparison_of(runs: Runs) -> Comparison:
     return replace(_KNOWN[runs], table=_KNOWN[runs].table.copy())
 
 
-def compare(runs: Runs) -> Comparison:
-    """The comparison, with its table as plain numbers and texts for saving.
-
-    Args:
-        runs: the runs of a suite.
-    """
-    found = comparison_of(runs)
-    return replace(found, table=flat(found.table, SAVED))
-
-
 def _compared(runs: Runs) -> Comparison:
     contenders = distinct(runs, contenders_of(runs))
     objects = objects_of(runs, contenders)
@@ -267,7 +249,7 @@ def rank(row: Row) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-RANK = Column("Rank", "rank_low", rank, RANKS)
+RANK = Column("Rank", "rank_low", rank, RANKS, judges=True)
 
 
 def finished(explained: str = "") -> Column:

@@ -145,7 +145,6 @@ LINE_COLUMNS = (
     Column("T", "iterations", lambda row: str(row["iterations"] or wording.NOTHING)),
 )
 """Columns that name a line of a figure of `points`."""
-LINES_SAVED = "label=method.label part backend batch role=method.role iterations value"
 
 
 def lines(table: DataFrame, runs: Runs, x: str, title: str) -> Figure:

@@ -13,7 +13,6 @@ from routebench.analysis._table import Row
 OWN_ANSWER = "own answer"
 BOTH = "both"
 WHERE = ("kind", "angle", "train_angle", "tested_on")
-SAVED = {"method": "name label iterations role", "mean": "mean low high interval=mean.kind n=mean.n"}
 Line = tuple[Method, str, int, int]  # what is read, of whom, and the largest angles of test and training images
 
 

@@ -241,7 +241,7 @@ def _coloured(found: "Analysis", named: set[str]) -> Any:
     methods = [str(method) for method in found.table.get("method", [""] * len(found.table))]
     for row, method, is_baseline in zip(found.printed, methods, found.baselines, strict=True):
         cells = [Text(row[place].text, colours.get(row[place].verdict, "")) for place in shown]  # brackets: no markup
-        table.add_row(*cells, style="bold cyan" if method in named else "dim" if is_baseline else None)
+        table.add_row(*cells, style="dim" if is_baseline else "bold cyan" if method in named else None)
     return table
 
 

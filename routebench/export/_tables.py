@@ -1,6 +1,6 @@
 """The comparison table of each part of a results folder, as Markdown or LaTeX."""
 
-from routebench.analysis import wording
+from routebench.analysis import Estimate, wording
 from routebench.analysis._result import Analysis
 from routebench.analysis._runs import Runs
 from routebench.analysis.folder import Folder
@@ -64,8 +64,9 @@ def _caption(runs: Runs, analysis: Analysis, ranked: bool) -> list[str]:
 
 
 def _intervals(analysis: Analysis) -> list[str]:
-    """The kinds of interval beside its means, in words."""
-    kinds = dict.fromkeys(analysis.numbers.get("interval", []))
+    """The kinds of interval beside the means that the scorecard shows, in words."""
+    column = analysis.main.column if analysis.main else "mean"
+    kinds = dict.fromkeys(cell.kind for cell in analysis.table.get(column, ()) if isinstance(cell, Estimate))
     return [wording.interval_in_words(kind) for kind in kinds if kind and kind != NO_VALUE]
 
 

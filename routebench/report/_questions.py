@@ -1,14 +1,9 @@
 """The questions of a scorecard: the main measure of each suite, with differences to uniform routing by method and T."""
 
-import math
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-from pandas import isna
 
 from routebench.analysis import Analysis, Estimate, Main, Method, Runs, Verdict
-from routebench.analysis._table import flat
 
 Key = tuple[str, int | None]  # label and T: networks differ from suite to suite
 NOTHING = Estimate(0.0, p=1.0, p_holm=1.0)
@@ -115,20 +110,10 @@ def _title(question: Question, questions: Iterable[Question]) -> str:
 
 def values_of(main: Main, analysis: Analysis) -> dict[Key, Estimate]:
     """The main measure of an analysis by label and T."""
-    table = flat(analysis.table if main.table is None else main.table)
-    prefix = "" if main.column == "mean" else f"{main.column}_"
-    found = {}
-    for row in table.to_dict("records"):
-        value, low, high = (row.get(key, math.nan) for key in (main.column, f"{prefix}low", f"{prefix}high"))
-        steps = row.get("iterations")
-        if not isna(value):
-            key = str(row["label"]), None if isna(steps) else int(steps)
-            found[key] = Estimate(float(value), _number(low), _number(high))
-    return found
-
-
-def _number(value: Any) -> float:
-    return math.nan if isna(value) else float(value)
+    table = analysis.table if main.table is None else main.table
+    cells = zip(table["method"], table[main.column], strict=True)
+    found = {key_of(method): cell if isinstance(cell, Estimate) else Estimate(float(cell)) for method, cell in cells}
+    return {key: value for key, value in found.items() if value.known}
 
 
 def twins_of(analysis: Analysis) -> dict[Key, Key]:

@@ -11,7 +11,8 @@ from routebench import statistics
 from routebench.analysis import ALPHA, Verdict, numbers
 from routebench.analysis._result import reads, reads_across
 from routebench.analysis._runs import across_data
-from routebench.analysis.comparison import compare, difference_between
+from routebench.analysis._table import saved
+from routebench.analysis.comparison import comparison_of, difference_between
 from routebench.analysis.contenders import ALIKE
 from routebench.analysis.figures import to_svg
 from routebench.registry import analyses
@@ -45,15 +46,15 @@ def test_no_difference_shown_is_not_shown_to_be_equal(p_value: float, p_equal: f
 
 def test_pairs_are_the_comparisons_and_agree_with_its_ranks() -> None:
     runs = on("mnist5k", seeds=8)
-    table, found = pairs_of(runs), compare(runs).table
+    table, found = pairs_of(runs), saved(comparison_of(runs).table)
     assert len(table) == 8 * 7 / 2
     assert (numbers(table["difference"]) >= 0).all()
-    known = compare(runs).contenders
+    known = comparison_of(runs).contenders
     for row in table.head(5).to_dict("records"):
         again = difference_between(runs, known[row["first"]], known[row["second"]])
         assert again.p == pytest.approx(row["difference"].p, nan_ok=True)
     together = statistics.holm([one.p for one in table["difference"]])
-    best, gains = found.iloc[0]["name"], found.set_index("name")["p_holm"]
+    best, gains = found.iloc[0]["name"], found.set_index("name")["gain_p_holm"]
     for row, strict in zip(table.to_dict("records"), together, strict=True):
         names = [row[side].exact for side in ("first", "second")]
         assert row["difference"].p_holm <= strict
@@ -109,7 +110,7 @@ def test_a_pair_shown_to_be_equal_is_said_to_be() -> None:
 
 def test_one_seed_is_compared_by_image_and_says_so() -> None:
     analysis = analyses["accuracy-pairwise"](on("mnist5k", seeds=1))
-    assert set(analysis.numbers["interval"]) == {statistics.OVER_SAMPLES}
+    assert set(analysis.numbers["difference_interval"]) == {statistics.OVER_SAMPLES}
     assert analysis.numbers["effect"].isna().all()
     assert any("McNemar" in note for note in analysis.notes)
     assert any(note.startswith("Smallest detectable difference: on the same test images") for note in analysis.notes)
@@ -120,7 +121,7 @@ def test_one_seed_on_views_of_objects_says_so_too() -> None:
     runs = on("mnist5k", seeds=1)
     toys = replace(runs, data="rendered-shapes-small", correct=lambda cell: np.repeat(runs.correct(cell)[:25], 162))
     analysis = analyses["accuracy-pairwise"](toys)
-    assert set(analysis.numbers["interval"]) == {statistics.OVER_SAMPLES_ONLY}
+    assert set(analysis.numbers["difference_interval"]) == {statistics.OVER_SAMPLES_ONLY}
     assert any("McNemar" in note for note in analysis.notes)
     assert any(note.startswith("One seed only: gains") for note in analyses["accuracy-table"](toys).notes)
 
@@ -153,7 +154,9 @@ def test_several_data_sets_are_ranked_together() -> None:
     parts = tuple(on(data, seeds=seeds) for data, seeds in (("a", 2), ("b", 3), ("c", 1)))
     analysis = analyses["accuracy-across-data"](parts)
     assert analysis.numbers["rank"].is_monotonic_increasing
-    scores = [compare(part).table.set_index("name")["mean"][list(analysis.numbers["name"])] for part in parts]
+    scores = [
+        saved(comparison_of(part).table).set_index("name")["mean"][list(analysis.numbers["name"])] for part in parts
+    ]
     assert list(analysis.numbers["rank"]) == pytest.approx(list(statistics.friedman(scores).ranks))
     assert "over 3 data sets" in analysis.reading
     assert any("it can tell nothing apart here" in note for note in analysis.notes)

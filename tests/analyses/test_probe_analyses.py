@@ -259,7 +259,7 @@ def test_reconstructions_tell_the_error_of_what_is_shown(runs):
     gaps = (arrays["example_images"][1] / 255.0 - arrays["example_reconstructions"][1] / 255.0) ** 2
     assert table.loc[1, "angle"] == 90
     assert table.loc[1, "error"] == pytest.approx(gaps.mean())
-    assert set(table["name"]) == {"vae"}
+    assert set(table["model"]) == {"vae"}
 
 
 def test_a_long_name_above_reconstructions_is_wrapped(runs):

@@ -86,10 +86,10 @@ def test_leads_are_paired_by_seed_and_corrected(runs):
     table = analyses["probe-ordering"](runs).numbers
     row = table.set_index(["view", "pair"]).loc["up to 90°", "t0 > VAE"]
     found = statistics.paired_difference(values_of(runs, OURS, "presences", 90), values_of(runs, VAE, "both", 90))
-    assert row[["gain", "gain_low", "gain_high", "p"]].tolist() == pytest.approx(
+    assert row[["gain", "gain_low", "gain_high", "gain_p"]].tolist() == pytest.approx(
         [found.mean, found.low, found.high, found.p_value]
     )
-    assert table["p_holm"].to_numpy() == pytest.approx(statistics.holm(table["p"].to_numpy(dtype=float)))
+    assert table["gain_p_holm"].to_numpy() == pytest.approx(statistics.holm(table["gain_p"].to_numpy(dtype=float)))
     assert (row["first"], row["second"]) == pytest.approx(
         (
             np.mean([*values_of(runs, OURS, "presences", 90).values()]),
@@ -187,10 +187,10 @@ def test_leads_over_the_vae_are_paired_at_each_training_angle(runs):
         values_of(runs, OURS, "presences", 180, 180), values_of(runs, VAE, "both", 180, 180)
     )
     row = table.loc[OURS, "presences", 180]
-    assert row[["gain", "p"]].tolist() == pytest.approx([found.mean, found.p_value])
+    assert row[["gain", "gain_p"]].tolist() == pytest.approx([found.mean, found.p_value])
     assert table.loc[VAE]["gain"].isna().all()
     assert set(table.index.get_level_values("angle")) == {0, 90, 180}
-    assert table["p_holm"].dropna().max() <= 1
+    assert table["gain_p_holm"].dropna().max() <= 1
 
 
 def test_training_on_turned_digits_is_told_from_the_largest_fall(runs):

@@ -165,7 +165,7 @@ def test_a_statistic_is_its_mean_over_seeds_with_the_t_interval():
     slopes = -(lines[3] - lines[1]) / 2  # of a straight line through three equidistant points
     expected = statistics.mean_interval(slopes.to_numpy(dtype=float))
     assert [row["mean"], row["low"], row["high"]] == pytest.approx([expected.mean, expected.low, expected.high])
-    assert row["seeds"] == 4
+    assert row["n"] == 4
 
 
 def test_the_difference_shown_is_the_one_that_decides():
@@ -223,7 +223,7 @@ def test_a_statistic_with_all_seeds_refutes_a_claim_beside_one_that_lost_some():
         if (record["label"], record["identity"]["iterations"], record["identity"]["seed"]) == ("em", 1, 3):
             record |= {"status": "diverged", "metrics": [], "reason": "it ended"}
     row = find((made_up_runs(records),)).numbers.set_index("claim").loc[EM]  # T=2 less 1 is above 0, less 3 below
-    assert (row["verdict"], row["why"], row["seeds"]) == (Verdict.FAILS, "", 4)
+    assert (row["verdict"], row["why"], row["n"]) == (Verdict.FAILS, "", 4)
 
 
 @pytest.mark.parametrize("depth", [0.0, 30.0])

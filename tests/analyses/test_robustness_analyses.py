@@ -139,7 +139,7 @@ def test_the_reading_names_who_is_significantly_worse():
     (published,) = (part for part in open_folder(STANDARD).parts if part.suite == "robustness")
     found = analyses["robustness-table"](published)
     gains = found.numbers
-    worse = found.table["method"][(gains["p_holm_uniform"] < 0.05) & (gains["gain_uniform"] < 0)]
+    worse = found.table["method"][(gains["gain_uniform_p_holm"] < 0.05) & (gains["gain_uniform"] < 0)]
     assert len(worse) > 1
     assert f"worse than uniform routing on these 60 images: {worse.iloc[0]} and {worse.iloc[1]}" in found.reading
     assert found.reading.endswith(" (with other images, too: none of them).")
@@ -280,7 +280,7 @@ def test_curves_start_without_an_attack_and_state_the_units(runs):
 def test_verdicts_count_seeds(runs):
     table = analyses["attack-verdicts"](runs).numbers
     rows = table[(table["name"] == "uniform") & (table["check"] == "zero-gradients")]
-    assert (int(rows["yes"].iloc[0]), int(rows["n"].iloc[0]), float(rows["value"].iloc[0])) == (2, 2, 100.0)
+    assert (int(rows["yes"].iloc[0]), int(rows["value_n"].iloc[0]), float(rows["value"].iloc[0])) == (2, 2, 100.0)
     assert set(table["check"]) <= set(CHECKS)
     assert by_name(fired_checks(runs))["uniform"]["zero-gradients"] == 2
     assert by_name(verdicts(runs))["cnn"] == "believable"

@@ -138,18 +138,18 @@ def test_iterations_that_were_not_named_are_told_apart_from_those_that_were(tmp_
 
 
 @pytest.mark.parametrize(
-    ("method", "answer"),
+    ("method", "verdict"),
     [
-        ("em", "better"),
-        ("heinsen", "equivalent within the margin"),
-        ("wang-liu", "worse"),
-        ("inverted-attention", "cannot tell"),
+        ("em", Verdict.BETTER),
+        ("heinsen", Verdict.EQUAL),
+        ("wang-liu", Verdict.WORSE),
+        ("inverted-attention", Verdict.OPEN),
     ],
 )
-def test_each_comparison_has_its_answer(runs, method, answer):
+def test_each_comparison_has_its_answer(runs, method, verdict):
     rows = primary_comparisons(runs).table.to_dict("records")
     (row,) = (row for row in rows if row["method"].name == method and row["against"].name == "uniform")
-    assert row["answer"] == answer
+    assert row["verdict"] == verdict
 
 
 def test_each_answer_has_a_mark(runs):
@@ -157,7 +157,7 @@ def test_each_answer_has_a_mark(runs):
     points = [line for line in found.figure.axes[0].lines if line.get_marker() in {"o", "D"}]
     marks = [(one.get_marker(), one.get_markerfacecolor() == one.get_color()) for one in points]
     wanted = {"better": ("o", True), "worse": ("o", True), "equivalent within the margin": ("D", False)}
-    assert marks == [wanted.get(answer, ("o", False)) for answer in found.table["answer"]]
+    assert marks == [wanted.get(answer, ("o", False)) for answer in found.shown()["Answer"]]
     assert {*marks} == {("o", True), ("o", False), ("D", False)}
 
 
@@ -197,7 +197,9 @@ def test_beside_seeds_alone_stands_what_another_test_set_would_do(runs):
         is_tied = np.ptp(apart) == 0 and apart[0] != 0
         expected = (paired_samples_of_seeds if is_tied else crossed_difference)(ours, theirs)
         assert (row["both"].low, row["both"].high) == pytest.approx((100 * expected.low, 100 * expected.high))
-    decided = sum(row["both_answer"] != "cannot tell" for row in found.table.to_dict("records"))
+    decided = sum(
+        row["both_verdict"] not in (Verdict.OPEN, Verdict.UNTESTABLE) for row in found.table.to_dict("records")
+    )
     (note,) = (note for note in found.notes if note.startswith("Answers are for these test images. "))
     assert f"{decided} of {len(found.table)} comparisons would be decided by the same tests" in note
     assert (

@@ -10,8 +10,8 @@ from analyses.accuracy_pairwise import accuracy_pairwise
 from analyses.accuracy_table import accuracy_table
 from routebench import statistics
 from routebench.analysis import figures
+from routebench.analysis._table import saved
 from routebench.analysis.comparison import (
-    compare,
     comparison_of,
     contenders_of,
     difference_between,
@@ -21,6 +21,12 @@ from routebench.analysis.comparison import (
 )
 from routebench.report._headline import headline_of
 from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs
+
+
+def compare(runs):
+    """The comparison, its table as it is saved."""
+    found = comparison_of(runs)
+    return replace(found, table=saved(found.table))
 
 
 def row(found, name):
@@ -49,16 +55,18 @@ def test_means_and_gains_are_scipys() -> None:
     limits = stats.ttest_rel(ours, uniform).confidence_interval()
     assert found["mean"] == pytest.approx(ours.mean())
     assert (found["gain"], found["gain_low"]) == (pytest.approx((ours - uniform).mean()), pytest.approx(limits.low))
-    assert found["p"] == pytest.approx(stats.ttest_rel(ours, uniform).pvalue)
+    assert found["gain_p"] == pytest.approx(stats.ttest_rel(ours, uniform).pvalue)
 
 
 def test_p_values_are_corrected_for_the_whole_table() -> None:
     table = compare(made_up_runs()).table
     family = int(table["gain"].notna().sum())
-    assert family == table["p"].notna().sum() + 1, "one seed of em is left, and its gain was asked for too"
-    assert table["p_holm"].to_numpy() == pytest.approx(statistics.holm(table["p"].to_numpy(), family), nan_ok=True)
-    assert (table["p_holm"].dropna() >= table["p"].dropna()).all()
-    assert math.isnan(table.set_index("name").loc["uniform", "p_holm"])
+    assert family == table["gain_p"].notna().sum() + 1, "one seed of em is left, and its gain was asked for too"
+    assert table["gain_p_holm"].to_numpy() == pytest.approx(
+        statistics.holm(table["gain_p"].to_numpy(), family), nan_ok=True
+    )
+    assert (table["gain_p_holm"].dropna() >= table["gain_p"].dropna()).all()
+    assert math.isnan(table.set_index("name").loc["uniform", "gain_p_holm"])
 
 
 def test_only_the_accuracy_at_the_trained_iterations_is_a_headline() -> None:
@@ -76,7 +84,7 @@ def test_failures_are_counted_and_never_averaged_in() -> None:
 
 
 def test_one_seed_that_is_left_of_several_is_tested_by_no_image() -> None:
-    assert math.isnan(row(compare(made_up_runs()), "em T=3")["p"])
+    assert math.isnan(row(compare(made_up_runs()), "em T=3")["gain_p"])
 
 
 def test_a_method_without_any_result_keeps_its_row_at_the_end() -> None:
@@ -96,7 +104,7 @@ def test_one_seed_is_compared_by_test_image() -> None:
     best = found.table.iloc[0]
     assert found.test_samples == N_TEST
     assert best["interval"] == best["gain_interval"] == statistics.OVER_SAMPLES
-    assert math.isfinite(best["p"])
+    assert math.isfinite(best["gain_p"])
     assert math.isnan(found.detectable)
 
 
@@ -105,7 +113,7 @@ def test_one_seed_without_kept_outputs_gives_means_alone() -> None:
     runs = made_up_runs(records)
     found = compare(type(runs)(**{**vars(runs), "correct": lambda cell: None}))
     assert found.table["low"].isna().all()
-    assert found.table["p"].isna().all()
+    assert "gain_p" not in found.table
     assert found.table["rank_low"].isna().all()  # untested is not the same as not told apart
 
 
@@ -113,7 +121,7 @@ def test_a_method_that_cannot_be_tested_has_no_rank() -> None:
     runs = made_up_runs(seeds=1, failures=False)
     lost = next(iter(runs.planned.loc[runs.planned["label"] == "random", "cell"]))
     partly = replace(runs, correct=lambda cell: None if cell == lost else runs.correct(cell))
-    before, after = (compare(one).table.set_index("name")["rank_low"] for one in (runs, partly))
+    before, after = (saved(comparison_of(one).table).set_index("name")["rank_low"] for one in (runs, partly))
     assert math.isfinite(before["random"])
     assert math.isnan(
         float(after.astype("Float64").to_numpy(dtype=float, na_value=math.nan)[after.index.get_loc("random")])
@@ -127,9 +135,9 @@ def test_one_method_alone_has_no_rank() -> None:
 
 def test_what_a_caller_does_to_the_table_stays_with_the_caller() -> None:
     runs = made_up_runs()
-    table = compare(runs).table
+    table = saved(comparison_of(runs).table)
     table["mean"] = 0.0
-    assert (compare(runs).table["mean"] > 0).all()
+    assert (saved(comparison_of(runs).table)["mean"] > 0).all()
 
 
 def test_without_uniform_there_is_no_gain() -> None:
@@ -193,7 +201,7 @@ def seeds_of_both():
 def test_the_seeds_of_both_decide_and_not_those_of_one_alone(seeds_of_both) -> None:
     records = [record for record in seeds_of_both if record["status"] == "ok"]  # `steady` was asked for five
     runs = made_up_runs(records)
-    found, table = comparison_of(runs), compare(runs).table.set_index("name")
+    found, table = comparison_of(runs), saved(comparison_of(runs).table).set_index("name")
     first, second, _ = found.measured["method"]
     assert (first.name, found.verdict(first, second), found.verdict(second, first)) == ("lucky", "worse", "better")
     assert (table["rank_low"]["steady"], table["rank_high"]["steady"], table["rank_low"]["lucky"]) == (1, 1, 2)
@@ -263,6 +271,6 @@ def test_what_cannot_be_tested_keeps_a_place_that_no_other_is_sure_of() -> None:
         if record["label"] == "top" and record["identity"]["seed"]:
             record |= {"status": "diverged", "reason": "no", "metrics": []}
     runs = replace(made_up_runs(records), correct=lambda cell: None)
-    table = compare(runs).table.set_index("name")
+    table = saved(comparison_of(runs).table).set_index("name")
     assert pd.isna(table["rank_low"]["top"])
     assert [(table["rank_low"][name], table["rank_high"][name]) for name in ("middle", "low")] == [(1, 2), (2, 3)]

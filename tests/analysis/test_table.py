@@ -6,12 +6,24 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from routebench import statistics
-from routebench.analysis import METHOD, Column, Estimate, Mean, Method, Verdict, corrected, difference, table_of
+from routebench.analysis import (
+    METHOD,
+    Analysis,
+    Column,
+    Estimate,
+    Mean,
+    Method,
+    Verdict,
+    corrected,
+    difference,
+    table_of,
+)
 from routebench.analysis._estimate import shown
-from routebench.analysis._table import flat
+from routebench.analysis._table import saved
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
 
 FEW = {name: METHODS[name] for name in ("dynamic", "uniform")}
@@ -188,25 +200,33 @@ def test_a_verdict_needs_a_test(difference, p_value, p_equal, verdict):
     assert Verdict.of(difference, p_value, p_equal) is verdict
 
 
-def test_a_table_is_saved_as_plain_columns():
-    table = DataFrame([{"method": Method.of("em", 2), "x": ONE, "mean": ONE, "other": Method.of("cnn"), "a b": 1}])
-    plain = flat(table)
-    assert [*plain] == [
-        *("name", "label", "iterations", "role", "x", "x_low", "x_high", "mean", "low", "high", "other", "a b"),
-    ]
-    assert plain.iloc[0][["name", "label", "iterations", "x_low", "high", "other"]].tolist() == [
-        *("em T=2", "em", 2, 96.6, 97.4, "cnn"),
-    ]
-    chosen = flat(table, "name low high=x.high n=x.n model=method.model")
-    assert chosen.to_dict("records") == [{"name": "em T=2", "low": 96.6, "high": 97.4, "n": 3, "model": ""}]
+def test_a_table_is_saved_by_what_its_cells_are():
+    tested = replace(ONE, p=0.01, p_holm=0.02)
+    row = {"method": Method.of("em", 2, "wide"), "x": ONE, "mean": tested, "other": Method.of("cnn"), "n": 5}
+    table = saved(DataFrame([row | {"verdict": Verdict.OPEN, "curve": [1, 2], "why": None}]))
+    assert table.iloc[0].to_dict() == {
+        "name": "em T=2", "label": "em", "iterations": 2, "role": "method", "model": "wide",
+        "x": 97.0, "x_low": 96.6, "x_high": 97.4, "x_n": 3, "x_interval": ONE.kind,
+        "mean": 97.0, "low": 96.6, "high": 97.4, "p": 0.01, "p_holm": 0.02, "interval": ONE.kind,
+        "other": "cnn", "n": 5, "verdict": "not told apart", "why": None,
+    }  # fmt: skip
 
 
 def test_what_is_missing_is_saved_as_missing():
     rows = [{"method": Method.of("cnn"), "x": ONE}, {"method": Method.of("em"), "x": math.nan}]
-    assert flat(DataFrame(rows)).to_csv(index=False).splitlines()[1:] == [
-        "cnn,cnn,,method,97.0,96.6,97.4",
-        "em,em,,method,,,",
+    assert saved(DataFrame(rows)).to_csv(index=False).splitlines()[1:] == [
+        f"cnn,cnn,,method,,97.0,96.6,97.4,3,{ONE.kind}",
+        f"em,em,,method,,,,,0,{Estimate().kind}",
     ]
+
+
+def test_a_column_judges_if_it_says_so_or_writes_a_p():
+    columns = (METHOD, Column("p", "gain.p", "p"), Column("Verdict", "verdict", judges=True))
+    table = DataFrame([{"method": Method.of("em"), "gain": ONE, "verdict": Verdict.OPEN}])
+    found = Analysis("A", "B.", table, figure=Figure(), columns=columns)
+    assert found.unjudged.columns == (METHOD,)
+    assert found.unjudged.figure is None
+    assert replace(found, columns=columns[:2]).unjudged.figure is found.figure
 
 
 def test_a_column_sorts_by_a_part_of_its_cells():

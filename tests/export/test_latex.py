@@ -7,7 +7,8 @@ from functools import cache
 
 import pytest
 
-from routebench.analysis.comparison import compare
+from routebench.analysis._table import saved
+from routebench.analysis.comparison import comparison_of
 from routebench.analysis.folder import open_folder
 from routebench.export import Choice, export
 from routebench.tables import TextCell, TextTable, as_latex
@@ -69,7 +70,7 @@ def test_bold_is_what_may_be_the_best_and_nothing_else(tmp_path):
         name: ([None], "method", "capsnet-small", [value]) for name, value in {"a": 97, "b": 97, "c": 80}.items()
     }
     write_folder(tmp_path, made_up_records(seeds=5, failures=False, methods={**methods, "uniform": METHODS["uniform"]}))
-    table = compare(open_folder(tmp_path).parts[0]).table
+    table = saved(comparison_of(open_folder(tmp_path).parts[0]).table)
     best = {{"a": "A", "b": "B", "c": "C"}.get(name, name) for name in table.loc[table["rank_low"] == 1, "name"]}
     rows = body(latex_of(tmp_path))
     bold = {row[0].removesuffix(" (baseline)")[-1:] for row in rows if r"\textbf" in row[1]}

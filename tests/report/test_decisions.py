@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from routebench.analysis import Verdict
-from routebench.analysis.comparison import compare, comparison_of
+from routebench.analysis._table import saved
+from routebench.analysis.comparison import comparison_of
 from routebench.analysis.named import over_first
 from routebench.report._decisions import Decisions
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
@@ -70,7 +71,7 @@ def test_without_raw_outputs_nobody_was_tested() -> None:
     runs = replace(made_up_runs(seeds=1, failures=False), correct=lambda cell: None)
     found = Decisions.of(runs)
     assert found.leader.peers == ()
-    assert len(found.leader.untested) == len(compare(runs).table) - 1
+    assert len(found.leader.untested) == len(saved(comparison_of(runs).table)) - 1
     assert {gain.verdict for gain in found.gains} == {Verdict.UNTESTABLE}
 
 

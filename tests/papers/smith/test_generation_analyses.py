@@ -212,8 +212,8 @@ def test_free_form_gains_are_paired_by_seed(runs):
     )
     assert row["ratio"] == pytest.approx((1000 + 2000) / 2)
     assert table.loc[(OURS, 0), "accuracy_gain"] == pytest.approx(0.75)
-    assert table["p_holm"].to_numpy() == pytest.approx(
-        statistics.holm(table["accuracy_p"].to_numpy(dtype=float), len(table)), nan_ok=True
+    assert table["accuracy_gain_p_holm"].to_numpy() == pytest.approx(
+        statistics.holm(table["accuracy_gain_p"].to_numpy(dtype=float), len(table)), nan_ok=True
     )
     assert f"accuracy of {READ_OURS} by" in analysis.reading
     assert "+0.8 points" in analysis.reading and "+16 points [−35, +67]" in analysis.reading

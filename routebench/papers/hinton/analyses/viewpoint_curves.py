@@ -8,7 +8,6 @@ from pandas import DataFrame
 from routebench.analysis import Analysis, Column, Runs, analysis_of, best_first, figures, numbers, palette, run, wording
 
 FAMILIAR, NOVEL = "familiar", "novel"
-SAVED = "name label iterations role axis degrees viewpoints mean low high interval=mean.kind n=mean.n"
 
 
 @analysis_of("viewpoint", "viewpoint-curves", place=20)
@@ -34,7 +33,6 @@ def viewpoint_curves(runs: Runs) -> Analysis | None:
             "Shaded: viewpoints that training had. One iteration is dashed. Grey: all others.",
         ),
         alternative=f"Lines of test accuracy over {axis}, a panel for each method.",
-        saved=SAVED,
     )
 
 

@@ -53,7 +53,6 @@ def viewpoint_paths(runs: Runs) -> Analysis | None:
             f"Where a path crosses the upright line, it is as good as {NAME} on {kinds.familiar} of the test part.",
         ),
         alternative="Paths of novel over familiar accuracy, a panel for each method.",
-        saved="name label iterations epoch held_out familiar novel",
     )
 
 

@@ -50,16 +50,6 @@ BY = {
 }
 
 
-LISTED = "{0}_novel {0}_novel_low {0}_novel_high {0}_familiar {0}_familiar_low {0}_familiar_high"
-SAVED = " ".join((
-    f"name label iterations role planned {LAST}_n={LAST}_novel.n", LISTED.format(LAST),
-    *(f"{one}_n={one}_novel.n {LISTED.format(one)} {one}_epoch {one}_gap {one}_their_epoch {one}_their_novel "
-      f"{one}_unmatched {one}_reduction {one}_reduction_low {one}_reduction_high {one}_p={one}_reduction.p"
-      for one in MATCHINGS),
-    *(f"{one}_p_holm={one}_reduction.p_holm" for one in MATCHINGS),
-))  # fmt: skip
-
-
 def _unmatched(row: Row) -> str:
     told = [f"{BY[one][0]}: {row[f'{one}_unmatched']}" for one in MATCHINGS if row[f"{one}_unmatched"]]
     return "; ".join(told) or wording.NOTHING
@@ -109,7 +99,6 @@ def viewpoint_table(runs: Runs) -> Analysis | None:
         columns=COLUMNS,
         notes=(*_notes(table, kinds), *_published_notes(runs)),
         main=Main(f"{HELD_OUT}_novel", head, "%", higher_is_better=False, gains=_gains(runs)),
-        saved=SAVED,
     )
 
 

@@ -62,7 +62,6 @@ def vote_distances(runs: Runs) -> Analysis | None:
             ),
         ),
         alternative="Histograms by method and iteration.",
-        saved="label=method.label iteration own others near near_edge",
     )  # fmt: skip
 
 

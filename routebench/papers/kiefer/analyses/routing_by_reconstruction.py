@@ -28,7 +28,6 @@ MEANING = {
     "reconstruction": "with decoder less without, mean over routing and none",
     "interaction": "gain of routing with decoder, less its gain without",
 }
-SAVED = "kind what mean low high interval=mean.kind n=mean.n p=mean.p p_holm=mean.p_holm published published_id"
 
 
 @analysis_of("", "routing-by-reconstruction", place=30, folder=True)
@@ -57,7 +56,6 @@ def routing_by_reconstruction(parts: tuple[Runs, ...]) -> Analysis | None:
             *([printed] if table["published"].notna().any() else []),
         ),
         notes=tuple(_notes(conditions, table)),
-        saved=SAVED,
     )
 
 

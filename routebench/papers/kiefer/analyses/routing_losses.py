@@ -75,7 +75,7 @@ def routing_losses(parts: tuple[Runs, ...]) -> Analysis | None:
                 "losses: without less with routing; accuracy: with less without; paired by seed",
             ),
             Column("The paper's conclusion", "claim", numeric=False),
-            Column("Verdict", "verdict", numeric=False),
+            Column("Verdict", "verdict", numeric=False, judges=True),
             Column("Seeds", "n", explained="that have both", extra=True),
         ),
         notes=(conditions.told, *NOTES, HELD_OUT_NOTE if held_out else ALL_NOTE),

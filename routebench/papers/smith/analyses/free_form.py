@@ -49,12 +49,6 @@ MEASURES = {
     ),
 }
 SECONDS = "seconds_per_image"
-SAVED = (
-    "name label iterations role angle n",
-    *(f"{key}_{one}{end}" for key in (*MEASURES, "seconds") for one in INFERENCE for end in ("", "_low", "_high")),
-    *(f"{key}_p={key}_gain.p {key}_gain {key}_gain_low {key}_gain_high" for key in MEASURES),
-    "ratio ratio_low ratio_high p_holm=accuracy_gain.p_holm published_id",
-)
 PUBLISHED = {"accuracy_gain": "SMI-019", "ratio": "SMI-020"}
 METHOD = "generative-capsules"
 ROWS = {"turned": "digit", "turned_reconstructions": "encoder", "turned_free_form": "free-form"}
@@ -77,7 +71,6 @@ def free_form(runs: Runs) -> Analysis | None:
         columns=tuple(_columns()),
         notes=_notes(),
         alternative="A digit in twelve turns, below it as the encoder and as free-form inference draw it.",
-        saved=" ".join(SAVED),
     )
 
 

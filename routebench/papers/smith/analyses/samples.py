@@ -52,7 +52,6 @@ def samples(runs: Runs) -> Analysis | None:
             ),
         ),
         alternative="Grids of samples as ink on paper, one block per model.",
-        saved="name role made_from samples brightness empty spread",
     )
 
 

@@ -87,7 +87,6 @@ def template_arrangement(runs: Runs) -> Analysis | None:
             "Mean over test images, then over seeds with its 95 % t interval.",
         ),
         alternative="A digit in twelve turns, its strokes coloured by template, and lines of reuse.",
-        saved="name label iterations role angle mean low high interval=mean.kind n=mean.n",
     )
 
 

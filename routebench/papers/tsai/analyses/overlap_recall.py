@@ -58,7 +58,6 @@ def overlap_recall(runs: Runs) -> Analysis | None:
             *((MARKED,) if careless else ()),
         ),
         alternative="Heat map of recall, one row per method, one column per digit.",
-        saved="name label iterations role digit recall low=recall.low high=recall.high n=recall.n precision",
     )
 
 

@@ -23,7 +23,6 @@ from routebench.analysis import (
 from routebench.analysis.comparison import (
     OTHER_IMAGES,
     RANK,
-    SAVED,
     Comparison,
     comparison_of,
     finished,
@@ -65,8 +64,6 @@ def overlap_table(runs: Runs) -> Analysis | None:
         columns=_columns(found, (OTHER_IMAGES,) if any(one.has_limits for one in both.values()) else ()),
         notes=(THRESHOLD, *notes_on(runs, found), *_published_notes(runs)),
         main=Main("mean", "Overlapping digits", "%", higher_is_better=True, gains=gains_of(runs), both=both),
-        saved=f"{SAVED} both_low=both.low both_high=both.high {' '.join(column.key for column in PARTS)} worst_recall "
-        "worst_digit",
     )
 
 
