@@ -64,15 +64,15 @@ def _rows(claim: PaperClaim, parts: tuple[Runs, ...], faults: list[str]) -> list
             known.setdefault(found, []).append(f"{runs.suite} {runs.preset}, {runs.data}, {runs.model}")
     rows: list[dict[str, object]] = [
         {**said, "on": "; ".join(on), "of": found.of, "mean": found.statistic, "verdict": found.verdict,
-         "said": str(found), "why": found.why, "needs": ""}
+         "why": found.why, "needs": ""}
         for found, on in known.items()
     ]  # fmt: skip
-    verdict = {"verdict": Verdict.NOT_RUN, "said": Verdict.NOT_RUN, "why": ""}
-    return rows or [{**said, "on": "", "of": "", "mean": Estimate(), **verdict, "needs": claim.needs}]
+    lacking = {**said, "on": "", "of": "", "mean": Estimate(), "verdict": Verdict.NOT_RUN, "why": ""}
+    return rows or [lacking | {"needs": claim.needs}]
 
 
 def _verdict(row: Row) -> str:
-    return f"{MARKS[row['verdict']]} {row['said']}"
+    return f"{MARKS[row['verdict']]} {row['verdict']}{row['why'] and ': '}{row['why']}"
 
 
 def _on(row: Row) -> str:

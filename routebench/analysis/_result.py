@@ -119,7 +119,7 @@ class Analysis:
 
     @property
     def printed_columns(self) -> tuple[Column, ...]:
-        """How the table is shown: its columns, or every column as it is."""
+        """The columns that are shown: those given, or every column of the table as it is."""
         return self.columns or plain_columns(self.table)
 
     @cached_property

@@ -61,9 +61,6 @@ class JudgedClaim:
     of: str
     why: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.verdict}: {self.why}" if self.why else self.verdict
-
 
 @dataclass(frozen=True)
 class PaperClaim:

@@ -93,9 +93,8 @@ def claims_of(rows: Iterable[Row]) -> ClaimCard | None:
 
 def _row(row: Row) -> ClaimRow:
     icon, word, kind = SHOWN[row["verdict"]]
-    return ClaimRow(
-        row["claim"], row["source"], row["tested"], row["on"], icon, word or row["said"], _mark(row["mean"], kind)
-    )
+    word = word or f"{row['verdict']}: {row['why']}"
+    return ClaimRow(row["claim"], row["source"], row["tested"], row["on"], icon, word, _mark(row["mean"], kind))
 
 
 def _mark(found: Estimate, kind: str) -> Mark:

@@ -247,7 +247,7 @@ def test_claims_against_the_paper_come_first_and_what_was_not_run_is_apart() -> 
             "on": "s",
             "needs": "routebench suite s",
         }
-        return {**said, "verdict": verdict, "said": f"{verdict}: 2 epochs", "mean": mean}
+        return {**said, "verdict": verdict, "why": "2 epochs", "mean": mean}
 
     rows = [
         row("a", Verdict.HOLDS, GOOD),
