@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from routebench.analysis import Verdict
-from routebench.analysis._table import saved
 from routebench.analysis.comparison import comparison_of
 from routebench.analysis.named import over_first
 from routebench.report._decisions import Decisions
@@ -71,7 +70,7 @@ def test_without_raw_outputs_nobody_was_tested() -> None:
     runs = replace(made_up_runs(seeds=1, failures=False), correct=lambda cell: None)
     found = Decisions.of(runs)
     assert found.leader.peers == ()
-    assert len(found.leader.untested) == len(saved(comparison_of(runs).table)) - 1
+    assert len(found.leader.untested) == len(comparison_of(runs).table) - 1
     assert {gain.verdict for gain in found.gains} == {Verdict.UNTESTABLE}
 
 
@@ -106,7 +105,7 @@ def test_a_smoke_run_decides_nothing() -> None:
     found = Decisions.of(made_up_runs(preset="smoke", failures=False))
     assert {gain.verdict for gain in found.gains} == {Verdict.UNTESTABLE}
     assert found.leader.peers == ()
-    assert compare(made_up_runs(preset="smoke", failures=False)).table["rank_low"].isna().all()
+    assert comparison_of(made_up_runs(preset="smoke", failures=False)).table["rank_low"].isna().all()
 
 
 def test_the_same_function_has_one_row() -> None:
