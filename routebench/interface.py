@@ -520,6 +520,26 @@ def ranked(
     return Placement(standing, told, page, measured.counts.left)
 
 
+def submit(method: str | Path, folder: Path, *, beside: Path | None = None, **asked: Any) -> str:
+    """Writes a submission of a method that was ranked; returns its place, in words.
+
+    Args:
+        method, beside: as for `rank`.
+        folder: that of the submission.
+        asked: `board`, `chosen` and `results` as for `rank`, and what is told: `who`, `licence`, `code`, `cite`.
+
+    Raises:
+        UserError: a maintainer would refuse it.
+    """
+    from routebench import ranking
+
+    known = ranking.published(ranking.board_of(asked["board"]), beside)
+    facts = {name: asked.pop(name) for name in ("who", "licence", "code", "cite")}
+    wanted = _wanted(method, **asked)
+    ranking.submit(wanted, known, folder, {name: value for name, value in facts.items() if value})
+    return f"{wanted.method} on {known.board.title}"
+
+
 def listed_ranking(method: str | Path, *, beside: Path | None = None, **asked: Any) -> list[str]:
     """Lists what `ranked` would run, a line each; runs nothing.
 

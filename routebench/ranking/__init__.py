@@ -8,6 +8,7 @@ from routebench.ranking._measuring import Measured, Teller, Wanted, listed, meas
 from routebench.ranking._page import as_table, told, write_page
 from routebench.ranking._shipping import ship, sums_of
 from routebench.ranking._standing import Machines, Row, Standing, standing_of
+from routebench.ranking._submission import Verification, missed, submit, verify
 
 __all__ = [
     "BOARDS",
@@ -18,18 +19,22 @@ __all__ = [
     "Row",
     "Standing",
     "Teller",
+    "Verification",
     "Wanted",
     "as_table",
     "board_of",
     "expect_primary",
     "listed",
     "measure",
+    "missed",
     "part_of",
     "published",
     "settings_of",
     "ship",
     "standing_of",
+    "submit",
     "sums_of",
     "told",
+    "verify",
     "write_page",
 ]

@@ -117,7 +117,7 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
     """
     ends = math.inf if wanted.budget is None else time.monotonic() + wanted.budget
     call = prepare(wanted.options(preset=wanted.board.tuned_on, tuning=True, budget=_left(ends)))
-    label = _label(call, wanted)
+    label = label_of(call, wanted)
     counts = Counts()
     with recorded_as(wanted.command("tune", wanted.board.tuned_on)):
         for trials in call:  # all, then repeats of the best where the suite has them
@@ -138,7 +138,7 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
             preset=wanted.board.preset, settings=file, seeds=seeds, budget=_left(ends),
             until=None if is_first else wanted.until,
         )  # fmt: skip
-        call = _only(prepare(options), label, best.iterations if is_first else None)
+        call = only(prepare(options), label, best.iterations if is_first else None)
         typed = wanted.command("suite", wanted.board.preset, "--settings", str(file), "--seeds", str(seeds))
         with recorded_as(typed):
             own = sum((_run(planned, tell) for planned in call), Counts())
@@ -161,8 +161,12 @@ def _left(ends: float) -> float | None:
     return None if ends == math.inf else max(1.0, ends - time.monotonic())
 
 
-def _label(call: Call, wanted: Wanted) -> str:
+def label_of(call: Call, wanted: Wanted) -> str:
     """The method's name in tables.
+
+    Args:
+        call: a call of the suite that runs it.
+        wanted: the method, as it was asked for.
 
     Raises:
         UserError: it is a baseline, or cannot be made.
@@ -183,8 +187,14 @@ def _run(planned: PlannedRun, tell: Teller) -> Counts:
         return planned.run(listener)
 
 
-def _only(call: Call, label: str, iterations: int | None) -> Call:
-    """The call with the runs of the method, with one T if it is given, and of uniform routing alone."""
+def only(call: Call, label: str, iterations: int | None) -> Call:
+    """The call with the runs of the method, with one T if it is given, and of uniform routing alone.
+
+    Args:
+        call: a call of the suite.
+        label: the method's name in tables.
+        iterations: T; None for all.
+    """
 
     def wanted(cell: Cell) -> bool:
         return cell.label == BASELINE or (
@@ -237,8 +247,8 @@ def listed(wanted: Wanted, known: PublishedBoard) -> list[str]:
     """
     board = wanted.board
     call = prepare(wanted.options(preset=board.tuned_on, tuning=True), dry_run=True)
-    label, (trials, tuned, config) = _label(call, wanted), call.plans[0]
-    later = _only(prepare(wanted.options(preset=board.preset, seeds=board.seeds), dry_run=True), label, None)
+    label, (trials, tuned, config) = label_of(call, wanted), call.plans[0]
+    later = only(prepare(wanted.options(preset=board.preset, seeds=board.seeds), dry_run=True), label, None)
     (runs, done, _), *_ = later.plans
     count = trials.suite.tuning.trials if trials.suite.tuning else 0
     before = f"{len(done.cached)} of them done before, where settings are not chosen anew"

@@ -1,0 +1,364 @@
+"""A ranked method as a folder that others can verify: code, settings, trials, records, answers, provenance, licence."""
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from routebench import atomic
+from routebench.engine import reproduce
+from routebench.engine.agreement import Agreement, compare
+from routebench.engine.isolation import Scratch
+from routebench.engine.results import Record, Store, checksum, pack, unpack, unsealed
+from routebench.engine.running import PlannedRun, prepare
+from routebench.engine.suites import Cell, ChosenSettings
+from routebench.engine.tuning import choose
+from routebench.errors import UserError
+from routebench.ranking._boards import PACKED, PublishedBoard, board_of, published
+from routebench.ranking._measuring import Teller, Wanted, label_of, only, part_of
+from routebench.ranking._standing import Machines, Standing, standing_of
+from routebench.received import read_plain
+from routebench.registry import plugin_files
+
+FORMAT = 1
+ABOUT, SETTINGS, PLUGIN = "submission.json", "settings.json", "plugin"
+TOLD = ("who", "licence")
+"""The facts that a submission must have, besides what is measured."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The runs behind a place on a board, as they are planned now.
+
+    Args:
+        stages: the trials, and the runs of the method and of uniform routing.
+        store: the folder of their results.
+        label: the method's name in tables.
+        settings: the settings that the trials choose.
+    """
+
+    stages: Sequence[PlannedRun]
+    store: Store
+    label: str
+    settings: ChosenSettings
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All trials and runs."""
+        return [cell for stage in self.stages for cell in stage.plan.cells]
+
+
+def claim_of(wanted: Wanted) -> Claim:
+    """Plans the trials and runs of a method again, and chooses its settings from the trials again.
+
+    Args:
+        wanted: the method, its board, and the folder of its results.
+
+    Raises:
+        UserError: it cannot be planned, or trials have no result.
+    """
+    board = wanted.board
+    call = prepare(wanted.options(preset=board.tuned_on, tuning=True))
+    label = label_of(call, wanted)
+    trials = [*call][-1]
+    if missing := call.store.missing([cell.key for cell in trials.plan.cells]):
+        raise UserError(f"{label}: {len(missing)} of {len(trials.plan.cells)} trials have no result; `rank` makes them")
+    settings = choose(trials.plan, call.store)
+    with Scratch() as folder:
+        file = Path(folder) / SETTINGS
+        settings.write(file)
+        runs = only(prepare(wanted.options(preset=board.preset, settings=file, seeds=board.seeds)), label, None)
+    return Claim((trials, next(iter(runs))), call.store, label, settings)
+
+
+def faults_of(claim: Claim, known: PublishedBoard) -> list[str]:
+    """What a maintainer would refuse, a line each; empty for nothing.
+
+    Args:
+        claim: the runs behind the place.
+        known: the board.
+    """
+    found = [(cell, claim.store.record(cell.key)) for cell in claim.cells]
+    missing = [cell for cell, record in found if record is None]
+    records = [record for _, record in found if record is not None]
+    told = [f"{len(missing)} of {len(found)} planned runs have no record, such as {missing[0]}"] if missing else []
+    dirty = [record for record in records if record.provenance.get("dirty")]
+    if dirty:
+        told.append(f"{len(dirty)} runs were made while routebench's code had changes that are not committed")
+    told += [line for record in records if (line := _fault_of_answers(record, claim.store))]
+    if missing:
+        return told
+    standing = place_of(claim, known)
+    if standing.machines is Machines.APART:
+        told.append("uniform routing reaches another accuracy than in the published results, so that nothing is ranked")
+    if not standing.seeds:
+        told.append("no run of the method has a result")
+    return told
+
+
+def _fault_of_answers(record: Record, store: Store) -> str:
+    """Why a record's accuracy does not follow from its answers; empty if it does."""
+    if record.status != "ok" or record.identity.is_trial:
+        return ""
+    correct = store.arrays(record.cell).get("correct")
+    values = [
+        one["value"] for one in record.metrics
+        if (one["metric"], one["split"], one["test_iterations"]) == ("accuracy", "test", record.identity.iterations)
+    ]  # fmt: skip
+    if correct is None or len(values) != 1:
+        return f"run {record.cell}: expected one test accuracy and the answers behind it"
+    return (
+        "" if abs(100 * correct.mean() - values[0]) < 1e-6 else f"run {record.cell}: its answers give another accuracy"
+    )
+
+
+def place_of(claim: Claim, known: PublishedBoard) -> Standing:
+    """The board with the claim on it.
+
+    Args:
+        claim: the runs behind the place.
+        known: the board.
+
+    Raises:
+        UserError: the runs cannot be compared with the published ones.
+    """
+    runs = part_of(claim.store, known.board)
+    choices = [one for one in claim.settings.choices if one.method == claim.label]
+    best = max(choices, key=lambda one: (one.score, -(one.iterations or 0)))
+    if runs is None:
+        raise UserError(f"{claim.label}: expected runs of {known.board.title}, got none; `rank` makes them")
+    return standing_of(known, runs, claim.store, claim.label, best.iterations)
+
+
+def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[str, str]) -> Claim:
+    """Writes a submission, whole or not at all.
+
+    Args:
+        wanted: the method, its board, and the folder of its results.
+        known: the board.
+        folder: that of the submission; it must not exist yet.
+        told: `who`, `licence`, and further facts, such as `cite` and `code`.
+
+    Raises:
+        UserError: a maintainer would refuse it; the message says why.
+    """
+    if lacking := [name for name in TOLD if not told.get(name, "").strip()]:
+        raise UserError(f"submission: expected --{lacking[0]}, got none")
+    if len(wanted.plugins) != 1:
+        raise UserError(f"{wanted.method}: expected a method of one file or folder, got {len(wanted.plugins)} plug-ins")
+    atomic.expect_place(folder, "the submission", folder=True)
+    if folder.exists():
+        raise UserError(f"{str(folder)!r} is there already; name another folder with -o")
+    claim = claim_of(wanted)
+    if faults := faults_of(claim, known):
+        raise UserError(f"{claim.label}: {faults[0]}" + (f"; and {len(faults) - 1} more" if len(faults) > 1 else ""))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".submission-", dir=folder.parent) as made:
+        whole = Path(made) / "whole"
+        _write_results(claim, whole)
+        claim.settings.write(whole / SETTINGS)
+        _copy_plugin(wanted.plugins[0], whole / PLUGIN)
+        about = {
+            "format": FORMAT, "board": wanted.board.name, "method": wanted.method, "label": claim.label,
+            "plugin": _own_spec(wanted.plugins[0]), "date": f"{datetime.now(UTC):%Y-%m-%d}", **told,
+            "files": {name: _sum(whole / name) for name in _names(whole)},
+        }  # fmt: skip
+        atomic.write_text(whole / ABOUT, checksum.sealed(about) + "\n")
+        os.replace(whole, folder)
+    return claim
+
+
+def _write_results(claim: Claim, folder: Path) -> None:
+    """Packs the plans, records and answers of a claim."""
+    import torch
+
+    with Scratch() as made:
+        store = Store(Path(made))
+        store.prepare()
+        for stage in claim.stages:
+            replace(stage, store=store).write_plan()
+        for cell in claim.cells:
+            record = claim.store.record(cell.key)
+            if record is not None:
+                files = {name: one for name, one in (record.files or {}).items() if not name.startswith("arrays/")}
+                arrays = {name: torch.from_numpy(value) for name, value in claim.store.arrays(cell.key).items()}
+                store.write_record(replace(record, files=files or None), arrays)
+        pack(Path(made), folder)
+
+
+def _copy_plugin(spec: str, folder: Path) -> None:
+    files = plugin_files(spec)
+    root = _root_of(spec)
+    for file in files:
+        place = folder / (file.relative_to(root) if root.is_dir() else file.name)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, place)
+
+
+def _root_of(spec: str) -> Path:
+    """The file or folder that a plug-in's text names."""
+    return Path(os.path.realpath(spec.partition(".py:")[0] + ".py" if ".py:" in spec else spec))
+
+
+def _own_spec(spec: str) -> str:
+    """The plug-in as it lies in a submission."""
+    root = _root_of(spec)
+    name = spec.partition(".py:")[2]
+    return PLUGIN if root.is_dir() else f"{PLUGIN}/{root.name}{f':{name}' if name else ''}"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a verifier saw of a submission.
+
+    Args:
+        about: what the submission says of itself.
+        standing: its place, computed again from its records.
+        agreements: how the runs that were trained again agree, by what they are called.
+        runs: how many trials and runs it has.
+        faults: what a maintainer would refuse.
+    """
+
+    about: Mapping[str, Any]
+    standing: Standing | None
+    agreements: Mapping[str, Agreement]
+    runs: int
+    faults: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Tells whether nothing speaks against it."""
+        return not self.faults and all(one.holds for one in self.agreements.values())
+
+    def missed(self, false: int) -> float:
+        """The chance that no drawn run is false, where so many of all are.
+
+        Args:
+            false: the number of false trials and runs.
+        """
+        return missed(self.runs, len(self.agreements), false)
+
+
+def missed(runs: int, drawn: int, false: int) -> float:
+    """The chance that none of the drawn runs is false: C(runs - false, drawn) / C(runs, drawn).
+
+    Args:
+        runs: the number of all.
+        drawn: the number that is trained again.
+        false: the number that is false.
+    """
+    return math.comb(runs - false, drawn) / math.comb(runs, drawn)
+
+
+def verify(folder: Path, count: int, draw: int, tell: Teller, beside: Path | None = None) -> Verification:
+    """Checks a submission: its files, plans, settings and answers; then trains some of its runs again, and compares.
+
+    Args:
+        folder: the submission.
+        count: how many runs are trained again; 0 for none.
+        draw: a number that the verifier chooses after the submission was made; with the checksum it says which runs.
+        tell: tells how far it is.
+        beside: results that stand in place of the published ones in the package.
+
+    Raises:
+        UserError: it is no submission, or files of it are missing, changed, or lie elsewhere.
+    """
+    about, seal = _about(folder)
+    known = published(board_of(str(about["board"])), beside)
+    with Scratch() as made:
+        own = Path(made) / "results"
+        unpack(folder, own)
+        plugin = str(folder / str(about["plugin"]))
+        wanted = Wanted(known.board, str(about["method"]), (plugin,), own)
+        try:
+            claim = claim_of(wanted)
+            faults = [*_other_settings(folder, claim), *faults_of(claim, known)]
+            standing = place_of(claim, known) if not faults else None
+        except UserError as error:
+            return Verification(about, None, {}, 0, (str(error),))
+        if faults:
+            return Verification(about, standing, {}, len(claim.cells), tuple(faults))
+        agreements = {}
+        for cell, record in _drawn(claim, count, f"{seal} {draw}"):
+            tell.say(f"training {cell} again")
+            agreements[str(cell)] = _again(cell, record, claim.store)
+        return Verification(about, standing, agreements, len(claim.cells))
+
+
+def _drawn(claim: Claim, count: int, seed: str) -> Iterator[tuple[Cell, Record]]:
+    """Trials and runs with a result, drawn by the submission's checksum and the verifier's number."""
+    found = [(cell, record) for cell in claim.cells if (record := claim.store.record(cell.key)) is not None]
+    own = [(cell, record) for cell, record in found if record.status == "ok"]
+    random = np.random.default_rng(int(hashlib.sha256(seed.encode()).hexdigest(), 16))
+    for place in sorted(random.permutation(len(own))[:count]):
+        yield own[place]
+
+
+def _again(cell: Cell, record: Record, store: Store) -> Agreement:
+    """Trains a run again, a plug-in's in a process of its own, and compares."""
+    now = reproduce.prepare(record)
+    with Scratch() as made:
+        found = reproduce.run_again(cell, Path(made), now)
+        return compare(record, found, store.arrays(cell.key), Store(Path(made)).arrays(cell.key))
+
+
+def _other_settings(folder: Path, claim: Claim) -> list[str]:
+    """Tells of settings that its trials do not choose."""
+    stored = ChosenSettings.read(folder / SETTINGS, claim.label)
+    one, two = ([each for each in of.choices if each.method == claim.label] for of in (stored, claim.settings))
+    return [] if one == two else ["its settings are not those that the rule chooses from its trials"]
+
+
+def _about(folder: Path) -> tuple[dict[str, Any], str]:
+    """What a submission says of itself, and its checksum.
+
+    Raises:
+        UserError: it is no submission, of another format, or its files are not those that it lists.
+    """
+    try:
+        text = read_plain(folder / ABOUT, named=True)[0]
+        content = json.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"expected a submission, as `routebench submit` writes it, got {str(folder)!r}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        got = content.get("format") if isinstance(content, dict) else content
+        raise UserError(f"{str(folder)!r}: expected a submission of format {FORMAT}, got {got!r:.40}")
+    if not unsealed(text.strip(), content):
+        raise UserError(f"{str(folder)!r}: {ABOUT} has changed since it was written")
+    files = content.get("files")
+    if not isinstance(files, dict) or not {*PACKED, SETTINGS} <= files.keys():
+        raise UserError(f"{str(folder)!r}: expected a list of files with {', '.join(PACKED)} and {SETTINGS}")
+    for name in (*files, str(content.get("plugin", "")).partition(".py:")[0]):
+        parts = PurePosixPath(name).parts
+        if not parts or PurePosixPath(name).is_absolute() or ".." in parts or "\\" in name:
+            raise UserError(f"{str(folder)!r}: {ABOUT} names a file {name!r:.80} outside the submission")
+    if extra := sorted({*_names(folder)} - files.keys() - {ABOUT}):
+        raise UserError(f"{str(folder)!r}: {extra[0]!r} is not among the files that it lists")
+    for name, known in files.items():
+        if _sum(folder / name) != known:
+            raise UserError(f"{str(folder)!r}: {name} is missing, or has changed since it was submitted")
+    return content, str(content.get(checksum.KEY, ""))
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(
+        file.relative_to(folder).as_posix()
+        for file in folder.rglob("*")
+        if (file.is_file() or file.is_symlink()) and "__pycache__" not in file.parts
+    )
+
+
+def _sum(file: Path) -> str:
+    try:
+        return hashlib.sha256(read_plain(file)[0]).hexdigest()
+    except OSError:
+        return ""
