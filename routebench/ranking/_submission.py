@@ -36,7 +36,7 @@ TOLD = ("who", "licence")
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClaimedPlace:
     """The runs behind a place on a board, as they are planned now.
 
     Args:
@@ -57,7 +57,7 @@ class Claim:
         return [cell for stage in self.stages for cell in stage.plan.cells]
 
 
-def claim_of(wanted: Wanted) -> Claim:
+def claim_of(wanted: Wanted) -> ClaimedPlace:
     """Plans the trials and runs of a method again, and chooses its settings from the trials again.
 
     Args:
@@ -77,11 +77,11 @@ def claim_of(wanted: Wanted) -> Claim:
         file = Path(folder) / SETTINGS
         settings.write(file)
         runs = only(prepare(wanted.options(preset=board.preset, settings=file, seeds=board.seeds)), label, None)
-    return Claim((trials, next(iter(runs))), call.store, label, settings)
+    return ClaimedPlace((trials, next(iter(runs))), call.store, label, settings)
 
 
-def faults_of(claim: Claim, known: PublishedBoard) -> list[str]:
-    """What a maintainer would refuse, a line each; empty for nothing.
+def faults_of(claim: ClaimedPlace, known: PublishedBoard) -> list[str]:
+    """Lists what a maintainer would refuse, a line each; empty for nothing.
 
     Args:
         claim: the runs behind the place.
@@ -106,7 +106,7 @@ def faults_of(claim: Claim, known: PublishedBoard) -> list[str]:
 
 
 def _fault_of_answers(record: Record, store: Store) -> str:
-    """Why a record's accuracy does not follow from its answers; empty if it does."""
+    """The reason why a record's accuracy does not follow from its answers; empty if it does."""
     if record.status != "ok" or record.identity.is_trial:
         return ""
     correct = store.arrays(record.cell).get("correct")
@@ -116,12 +116,11 @@ def _fault_of_answers(record: Record, store: Store) -> str:
     ]  # fmt: skip
     if correct is None or len(values) != 1:
         return f"run {record.cell}: expected one test accuracy and the answers behind it"
-    return (
-        "" if abs(100 * correct.mean() - values[0]) < 1e-6 else f"run {record.cell}: its answers give another accuracy"
-    )
+    agrees = abs(100 * float(correct.mean()) - values[0]) < 1e-6
+    return "" if agrees else f"run {record.cell}: its answers give another accuracy than it says"
 
 
-def place_of(claim: Claim, known: PublishedBoard) -> Standing:
+def place_of(claim: ClaimedPlace, known: PublishedBoard) -> Standing:
     """The board with the claim on it.
 
     Args:
@@ -139,7 +138,7 @@ def place_of(claim: Claim, known: PublishedBoard) -> Standing:
     return standing_of(known, runs, claim.store, claim.label, best.iterations)
 
 
-def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[str, str]) -> Claim:
+def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[str, str]) -> ClaimedPlace:
     """Writes a submission, whole or not at all.
 
     Args:
@@ -177,7 +176,7 @@ def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[st
     return claim
 
 
-def _write_results(claim: Claim, folder: Path) -> None:
+def _write_results(claim: ClaimedPlace, folder: Path) -> None:
     """Packs the plans, records and answers of a claim."""
     import torch
 
@@ -218,7 +217,7 @@ def _own_spec(spec: str) -> str:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a verifier saw of a submission.
+    """The findings of a verifier on a submission.
 
     Args:
         about: what the submission says of itself.
@@ -294,7 +293,7 @@ def verify(folder: Path, count: int, draw: int, tell: Teller, beside: Path | Non
         return Verification(about, standing, agreements, len(claim.cells))
 
 
-def _drawn(claim: Claim, count: int, seed: str) -> Iterator[tuple[Cell, Record]]:
+def _drawn(claim: ClaimedPlace, count: int, seed: str) -> Iterator[tuple[Cell, Record]]:
     """Trials and runs with a result, drawn by the submission's checksum and the verifier's number."""
     found = [(cell, record) for cell in claim.cells if (record := claim.store.record(cell.key)) is not None]
     own = [(cell, record) for cell, record in found if record.status == "ok"]
@@ -311,7 +310,7 @@ def _again(cell: Cell, record: Record, store: Store) -> Agreement:
         return compare(record, found, store.arrays(cell.key), Store(Path(made)).arrays(cell.key))
 
 
-def _other_settings(folder: Path, claim: Claim) -> list[str]:
+def _other_settings(folder: Path, claim: ClaimedPlace) -> list[str]:
     """Tells of settings that its trials do not choose."""
     stored = ChosenSettings.read(folder / SETTINGS, claim.label)
     one, two = ([each for each in of.choices if each.method == claim.label] for of in (stored, claim.settings))
@@ -319,7 +318,7 @@ def _other_settings(folder: Path, claim: Claim) -> list[str]:
 
 
 def _about(folder: Path) -> tuple[dict[str, Any], str]:
-    """What a submission says of itself, and its checksum.
+    """The facts that a submission says of itself, and its checksum.
 
     Raises:
         UserError: it is no submission, of another format, or its files are not those that it lists.

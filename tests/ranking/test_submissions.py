@@ -1,0 +1,258 @@
+"""Submissions: what is refused when they are made, and what a verifier sees of one that was tampered with."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+
+import routebench
+from routebench import ranking
+from routebench.engine.results import Store, checksum, pack, unpack
+from routebench.ranking import Wanted, board_of, missed
+from routebench.registry import extensions
+from tests.command import import_once
+from tests.ranking import made
+
+TOLD = {"who": "A. Tester", "licence": "MIT"}
+
+
+def rewritten(store, key, **changed):
+    """A record with other values, sealed again as whoever tampers with it would."""
+    record = store.record(key)
+    arrays = {name: torch.from_numpy(value) for name, value in store.arrays(key).items()}
+    store.write_record(replace(record, files=None, **changed), arrays)
+
+
+def clean(results):
+    """Lets records say that the code was committed, as it is where others make submissions."""
+    store = Store(results)
+    for record in [*store.records()]:
+        rewritten(store, record.cell, provenance={**record.provenance, "dirty": False})
+
+
+@pytest.fixture(scope="session")
+def ranked(board, tmp_path_factory):
+    """A method's file beside the results of its ranking, in `own`, and its submission, in `sent`."""
+    folder, (name, published) = tmp_path_factory.mktemp("submitted"), board
+    import_once()
+    file, own = made.method(folder), folder / "own"
+    with extensions.restored():
+        routebench.rank(file, board=name, beside=published, results=own, jobs=1, isolate=False)
+    clean(own)
+    wanted = Wanted(board_of(name), "sharper", (str(file),), own)
+    ranking.submit(wanted, ranking.published(board_of(name), published), folder / "sent", TOLD)
+    return folder
+
+
+@pytest.fixture
+def folder(ranked, tmp_path):
+    """The same, to change."""
+    shutil.copytree(ranked, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@pytest.fixture
+def submit(routebench_in, board):
+    def run(*arguments):
+        name, published = board
+        fixed = ("--board", name, "--beside", published, "--results", "own", "-o", "sent")
+        return routebench_in("submit", "sharper.py", "--who", "A. Tester", "--licence", "MIT", *fixed, *arguments)
+
+    return run
+
+
+@pytest.fixture
+def verify(routebench_in, board):
+    def run(*arguments):
+        return routebench_in("verify", "sent", "--beside", board[1], *arguments)
+
+    return run
+
+
+def reseal(folder, change):
+    """Changes what a submission says of itself, with a checksum that fits."""
+    file = folder / "sent" / "submission.json"
+    content = json.loads(file.read_text())
+    content.pop(checksum.KEY)
+    change(content)
+    file.write_text(checksum.sealed(content) + "\n")
+
+
+def repacked(folder, change):
+    """Changes the results of a submission, with checksums that fit."""
+    import hashlib
+
+    sent, loose = folder / "sent", folder / "loose"
+    unpack(sent, loose)
+    change(Store(loose))
+    for name in ("records.parquet", "arrays.parquet"):
+        (sent / name).unlink()
+    shutil.move(sent, folder / "rest")
+    pack(loose, sent)
+    for file in (folder / "rest").iterdir():
+        shutil.move(file, sent / file.name)
+
+    def sums(content):
+        for name in content["files"]:
+            content["files"][name] = hashlib.sha256((sent / name).read_bytes()).hexdigest()
+
+    reseal(folder, sums)
+
+
+def runs_of(store, role="method"):
+    return [record for record in store.records() if not record.identity.is_trial and record.identity.role == role]
+
+
+def test_a_submission_is_verified_from_its_files_alone(folder, submit, verify):
+    shutil.rmtree(folder / "sent")
+    made_one = submit()
+    assert made_one.code == 0, made_one
+    assert sorted(path.name for path in (folder / "sent").iterdir()) == [
+        "arrays.parquet",
+        "plugin",
+        "records.parquet",
+        "settings.json",
+        "submission.json",
+    ]
+    shutil.rmtree(folder / "own")
+    (folder / "sharper.py").unlink()
+    found = verify("--draw", "5", "--runs", "2")
+    assert found.code == 0, found
+    assert "nothing speaks against it" in found.out and "★ Sharper: place" in found.out
+    assert found.out.count("numbers agree to the last digit") == 2
+    assert "2 of 8 trials and runs; if 1 of all were false, a draw would miss them with a chance of 75 %" in found.out
+    same = verify("--draw", "5", "--runs", "2")
+    assert [line for line in same.out.splitlines() if line.startswith("training")] == [
+        line for line in found.out.splitlines() if line.startswith("training")
+    ], "the checksum and the number say which runs"
+
+
+def test_what_a_maintainer_would_refuse_is_refused_at_once(folder, submit):
+    shutil.rmtree(folder / "sent")
+    store = Store(folder / "own")
+    dirty = runs_of(store)[0]
+    rewritten(store, dirty.cell, provenance={**dirty.provenance, "dirty": True})
+    assert "not committed" in submit().error
+    rewritten(store, dirty.cell)
+    (store.path / "records" / f"{dirty.cell}.json").unlink()
+    assert "1 of 8 planned runs have no record" in submit().error
+    (trial,) = [record.cell for record in store.records() if record.identity.is_trial][:1]
+    (store.path / "records" / f"{trial}.json").unlink()
+    assert "1 of 2 trials have no result; `rank` makes them" in submit().error
+    assert not (folder / "sent").exists()
+    assert not [*folder.glob(".submission*")]
+
+
+def test_what_has_to_be_told_is_asked_for(routebench_in, folder, board):
+    fixed = ("--board", board[0], "--beside", board[1], "--results", "own", "-o", "other")
+    found = routebench_in("submit", "sharper.py", "--who", "A", *fixed)
+    assert found.code == 2 and "--licence" in found.error
+    found = routebench_in("submit", "em", "--who", "A", "--licence", "MIT", *fixed)
+    assert found.code == 2 and "a method of one file or folder" in found.error
+
+
+def test_changed_code_is_another_method(folder, submit):
+    shutil.rmtree(folder / "sent")
+    made.method(folder, sharpness=3.0)
+    found = submit()
+    assert found.code == 2 and "trials have no result" in found.error
+
+
+def higher(store):
+    """Better numbers than were measured."""
+    for record in runs_of(store):
+        metrics = [{**one, "value": min(100.0, one["value"] + 3)} if one["metric"] == "accuracy" else one
+                   for one in record.metrics]  # fmt: skip
+        rewritten(store, record.cell, metrics=metrics)
+
+
+def with_answers(store):
+    """Better numbers, and answers that fit them."""
+    for record in runs_of(store):
+        correct = store.arrays(record.cell)["correct"].copy()
+        correct[: len(correct) * 9 // 10] = 1
+        metrics = [{**one, "value": 100 * float(correct.mean())} if one["metric"] == "accuracy" else one
+                   for one in record.metrics]  # fmt: skip
+        store.write_record(replace(record, files=None, metrics=metrics), {"correct": torch.from_numpy(correct)})
+
+
+def fewer(store):
+    """The worst seed left out."""
+    record = runs_of(store)[0]
+    (store.path / "records" / f"{record.cell}.json").unlink()
+
+
+def failed(store):
+    """A trial that failed is left out."""
+    record = next(record for record in store.records() if record.identity.is_trial)
+    (store.path / "records" / f"{record.cell}.json").unlink()
+
+
+def other_score(store):
+    """A trial with a better score, so that other settings are chosen."""
+    trials = [record for record in store.records() if record.identity.is_trial]
+    worst = min(trials, key=lambda record: next(one["value"] for one in record.metrics if one["metric"] == "score"))
+    metrics = [{**one, "value": 99.9} if one["metric"] == "score" else one for one in worst.metrics]
+    rewritten(store, worst.cell, metrics=metrics)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (higher, "its answers give another accuracy than it says"),
+        (fewer, "1 of 8 planned runs have no record"),
+        (failed, "1 of 2 trials have no result"),
+        (other_score, "planned runs have no record"),
+    ],
+)
+def test_a_submission_that_was_tampered_with_is_refused_without_training(folder, verify, change, told):
+    repacked(folder, change)
+    found = verify("--runs", "0")
+    assert found.code == 1 and told in found.out, found
+    assert "the submission does not hold" in found.out
+
+
+def test_false_numbers_with_answers_that_fit_are_found_by_training_again(folder, verify):
+    repacked(folder, with_answers)
+    assert verify("--runs", "0").code == 0, "nothing in the files speaks against it"
+    found = verify("--runs", "8", "--draw", "1")
+    assert found.code == 1 and "differs: accuracy test" in found.out
+
+
+def test_changed_code_in_a_submission_is_found(folder, verify):
+    made.method(folder / "sent" / "plugin", sharpness=3.0)
+    found = verify("--runs", "0")
+    assert found.code == 2 and "plugin/sharper.py is missing, or has changed" in found.error
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda content: content.update(format=9), "format 1, got 9"),
+        (lambda content: content.update(plugin="../sharper.py"), "outside the submission"),
+        (lambda content: content["files"].update({"/etc/passwd": "0"}), "outside the submission"),
+        (lambda content: content["files"].pop("settings.json"), "list of files"),
+        (lambda content: content["files"].pop("plugin/sharper.py"), "not among the files that it lists"),
+        (lambda content: content.update(board="quik"), "did you mean 'quick'"),
+    ],
+)
+def test_a_submission_of_another_form_is_told_in_one_line(folder, verify, change, told):
+    reseal(folder, change)
+    found = verify("--runs", "0")
+    assert found.code == 2 and told in found.error and len(found.error.strip().splitlines()) == 1
+
+
+def test_what_is_no_submission_is_told(folder, verify, routebench_in):
+    (folder / "sent" / "submission.json").unlink()
+    assert "expected a submission" in verify().error
+    (folder / "sent" / "submission.json").write_text('{"format": 1}')
+    assert verify().code == 2
+
+
+def test_the_chance_of_missing_false_runs_is_hypergeometric():
+    assert missed(10, 3, 0) == 1
+    assert missed(10, 3, 1) == pytest.approx(0.7)
+    assert missed(88, 3, 10) == pytest.approx((78 * 77 * 76) / (88 * 87 * 86))
+    assert missed(10, 3, 8) == 0
