@@ -18,6 +18,7 @@ from routebench.engine.isolation import STEP_LIMIT, Ended, alone, import_plugin,
 from routebench.errors import UserError
 from routebench.given import checked
 from routebench.quantities import seconds, size
+from routebench.quantities import seeds as seeds_of
 from routebench.registry import plugins_of_environment
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def run_suite(
     methods: str | Sequence[str] = (),
     data: str | None = None,
     models: str | Sequence[str] = (),
-    seeds: int | None = None,
+    seeds: int | str | range | None = None,
     jobs: int | None = None,
     device: str = "auto",
     backend: str = "auto",
@@ -166,7 +167,7 @@ def run_suite(
         methods: run these instead of the suite's, such as `["em", "dynamic[detach=true]"]`. Baselines run all the same.
         data: a data set instead of the preset's.
         models: networks instead of the preset's.
-        seeds: the number of seeds, instead of the preset's.
+        seeds: the number of seeds, or which ones, as `range(10, 20)` or `"10..19"`; instead of the preset's.
         jobs: processes at a time; by default one per core, or per GPU.
         device: `auto`, `cpu`, `cuda` for all GPUs, or one, such as `cuda:1`.
         backend: the implementation of routing: `auto`, `reference`, `fused` or `triton`.
@@ -203,11 +204,11 @@ def run_suite(
     call = prepare(
         SuiteOptions(
             suite=str(suite), preset=preset, methods=_several(methods), data=data, models=_several(models),
-            seeds=seeds, jobs=jobs, device=device, backend=backend, results=Path(results), plugins=_several(plugins),
-            threads=threads, compile=compile, isolate=isolate, time_limit=_number(seconds, time_limit),
-            memory_limit=_number(size, memory_limit), budget=_number(seconds, budget), executor=executor,
-            address=address, gpus_per_run=gpus_per_run, cells=_several(cells), loss=loss,
-            settings=None if settings is None else Path(settings), until=until,
+            seeds=None if seeds is None else seeds_of(seeds), jobs=jobs, device=device, backend=backend,
+            results=Path(results), plugins=_several(plugins), threads=threads, compile=compile, isolate=isolate,
+            time_limit=_number(seconds, time_limit), memory_limit=_number(size, memory_limit),
+            budget=_number(seconds, budget), executor=executor, address=address, gpus_per_run=gpus_per_run,
+            cells=_several(cells), loss=loss, settings=None if settings is None else Path(settings), until=until,
         )
     )  # fmt: skip
     return _run(call, progress, report)

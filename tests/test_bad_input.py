@@ -39,7 +39,7 @@ WORDS = [
     (("suite", "accuracy", *NO_CELL, "--method", f"dynamic[iterations=0x{5_000 * 'f'}]"), "at most 64 bits"),
     (("suite", "accuracy", *NO_CELL, "--method", "dynamic[sizes=1]"), "no hyperparameter 'sizes'"),
     (("suite", "accuracy", *NO_CELL, "--method", "dynamic[iterations=10000000000]"), "at most 10,000 iterations"),
-    (("suite", "accuracy", *NO_CELL, "--seeds", 400 * "9"), "at most 64 bits"),
+    (("suite", "accuracy", *NO_CELL, "--seeds", 400 * "9"), "expected a number of seeds"),
     (("suite", "accuracy", *NO_CELL, "--data", f"take:{5_000 * '9'}:mnist5k"), "at most 18 digits"),
     (("suite", "accuracy", *NO_CELL, "--device", f"cuda:{5_000 * '9'}"), "expected auto, cpu"),
     (("check", "dynamic[iterations=10000000000]"), "at most 10,000 iterations"),

@@ -11,6 +11,7 @@ from tests.command import Command
 from tests.data.pictures import save
 
 PACK = Path(__file__).parents[1] / "reports" / "grouping-quick"
+BAD_SEEDS = ("0", "-1", "1.5", "", "a..b", "1...3", "-1..2", "3..", "..3", "1..2..3", "9" * 30)
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ MISTYPED = [
     (("suite", "accuracy", "--model", "capsnet-smal"), "'capsnet-small'"),
     (("suite", "all", "--data", "mnist5k"), "name it instead of `all`"),
     (("suite", "all", "--preset", "quik"), "'quick'"),
-    (("suite", "accuracy", "--seeds", "0"), "0"),
+    *((("suite", "accuracy", "--seeds", bad), f"as in 10..19, got {bad!r}") for bad in BAD_SEEDS),
     (("suite", "accuracy", "--jobs", "many"), "many"),
     (("suite", "absent.toml"), "absent.toml"),
     (("suite", "accuracy", "--plugin", "absent.py"), "absent.py"),
@@ -62,7 +63,10 @@ MISTYPED = [
         ("suite", "accuracy", "--threads", "99999999"),
         "threads must be an integer from 1 to 1024, or none, got 99999999",
     ),
-    (("suite", "accuracy", "--seeds", "1.5"), "a whole number of at least 1, got '1.5'"),
+    (("suite", "accuracy", "--seeds", str(10**12)), "not from 0 to 1,000,000,000"),
+    (("suite", "accuracy", "--seeds", "9..3"), "'9..3', which is no seed"),
+    (("suite", "accuracy", "--seeds", "1000000"), "fewer, such as with --seeds"),
+    (("suite", "iterations", "--seeds", "5..9", "--until", "1"), "such as --seeds 10, got 5..9"),
     (("suite", "iterations", "--until", "nan"), "a number above 0, got 'nan'"),
     (("suite", "accuracy", "--results", ""), "expected a path, got an empty one"),
     (("suite", "accuracy", "--plugin", f"{'a' * 300}.py"), "no such file"),

@@ -96,7 +96,7 @@ def open_folder(path: Path) -> Folder:
             **names, model=model, protocol=protocol, results=own, planned=cells, correct=correct, colours=colours,
             arrays=store.arrays, training=_settings_in(store, "training"),
             hyperparameters=_settings_in(store, "method_params"), tuning=_settings_in(store, "tuning"),
-            primary=facts.get("primary", {}), trials=_trials_of(facts),
+            primary=_primary_of(facts, [content[name] for name in cells["plan"].unique()]), trials=_trials_of(facts),
             yours=frozenset(facts.get("yours", ())),
         )  # fmt: skip
         parts.append(part)
@@ -109,6 +109,13 @@ def open_folder(path: Path) -> Folder:
 def _in_words_of_today(plan: Mapping[str, Any]) -> dict[str, Any]:
     """The plan of a suite of routebench, its sentences in words of today."""
     return {**plan, **{key: wording.of_today(str(plan.get(key, ""))) for key in ("question", "caveat")}}
+
+
+def _primary_of(plan: Mapping[str, Any], all_plans: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The comparisons that a plan names; their first stage is the largest of all plans whose runs count beside it."""
+    primary: Mapping[str, Any] = plan.get("primary", {})
+    stages = [one["primary"]["first"] for one in all_plans if one.get("primary")]
+    return {**primary, "first": max(stages)} if primary and stages else primary
 
 
 def _settings_in(store: Store, kind: str) -> Callable[[str], Mapping[str, Any]]:

@@ -11,7 +11,7 @@ import click
 
 from routebench import plain
 from routebench.errors import UserError, printable
-from routebench.quantities import seconds, size
+from routebench.quantities import seconds, seeds, size
 
 SOME_FAILED, NOTHING_MEASURED, FAULT, INTERRUPTED, TERMINATED = 3, 4, 70, 130, 143
 PIPE_WIDTH = 200
@@ -108,7 +108,7 @@ class Worded(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it 
             self.fail(str(error), _option, _context)
 
 
-TIME, SIZE = Worded("time", seconds), Worded("size", size)
+TIME, SIZE, SEEDS = Worded("time", seconds), Worded("size", size), Worded("seeds", seeds)
 
 
 device = click.option(

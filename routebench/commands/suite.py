@@ -46,7 +46,12 @@ BACKENDS = ("auto", "reference", "fused", "triton")
     help="Data set, instead of the preset's; folder:PATH for your own images, take:N:NAME for N images of a set.",
 )
 @click.option("--model", "models", multiple=True, metavar="NAME", help="Network, instead of the preset's (repeatable).")
-@click.option("--seeds", type=Count(min=1), metavar="N", help="Number of seeds, instead of the preset's.")
+@click.option(
+    "--seeds",
+    type=options.SEEDS,
+    metavar="N|A..B",
+    help="Number of seeds, or the first and the last, such as 10..19; instead of the preset's.",
+)
 @click.option("--jobs", type=Count(min=1), metavar="N", help="Processes at a time [default: one per core, or per GPU].")
 @device
 @click.option(

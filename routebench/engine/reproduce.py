@@ -55,6 +55,8 @@ MANY = 10_000
 """Largest number of names searched for a suggestion."""
 REPLACED = {"--results": 1, "--run": 1, "--cell": 1, "--device": 1, "--backend": 1, "--budget": 1, "--dry-run": 0}
 """Options of the recorded command that are replaced or left out, with their number of values."""
+UNTIL = "--until"
+"""The option that adds seeds, which no call for one run does."""
 MACHINE = ("processor", "cpu_capability", "gpu", "cuda", "cudnn", "driver", "os")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 FLAGS = ("deterministic", "tf32", "matmul_precision", "environment")
@@ -153,18 +155,23 @@ def comment(text: str) -> str:
 def _suite_words(record: Record) -> list[str]:
     """The recorded command without replaced options; built from the identity if it called no suite."""
     known, words = record.identity, _recorded_words(record)
+    few = known.seed < MANY  # code of earlier commits knows no other form
+    own = ["--seeds", str(known.seed + 1) if few else f"{known.seed}..{known.seed}"]
     if "suite" not in words:
-        return [*PROGRAM, "suite", known.suite, "--method", record.label, "--data", known.data]
-    kept, skip = [], 0
+        return [*PROGRAM, "suite", known.suite, "--method", record.label, "--data", known.data, *own]
+    replaced, kept, skip = REPLACED, list[str](), 0
+    if any(word.partition("=")[0] == UNTIL for word in words):  # the seed may be a further one
+        replaced = {**REPLACED, UNTIL: 1, "--seeds": 1}
     for word in words[words.index("suite") :]:
         option, equals, _ = word.partition("=")
         if skip:
             skip -= 1
-        elif option in REPLACED:
-            skip = 0 if equals else REPLACED[option]
+        elif option in replaced:
+            skip = 0 if equals else replaced[option]
         else:
             kept.append(word)
-    return [*PROGRAM, *(known.suite if word == "all" else word for word in kept)]  # it may be one of `all`
+    kept = [known.suite if word == "all" else word for word in kept]  # it may be one of `all`
+    return [*PROGRAM, *kept, *(own if replaced is not REPLACED else ())]
 
 
 def _recorded_words(record: Record) -> list[str]:

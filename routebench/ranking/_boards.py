@@ -73,7 +73,7 @@ def board_of(name: str) -> Board:
     suite, colon, preset = name.rpartition(":")
     if colon:
         known = load_suite(suite).preset(preset)
-        return Board(name, suite, preset, known.seeds, preset, load_suite(suite).question)
+        return Board(name, suite, preset, len(known.seeds), preset, load_suite(suite).question)
     if name not in BOARDS:
         raise unknown("board", name, BOARDS)
     return BOARDS[name]

@@ -135,7 +135,7 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
     for seeds in dict.fromkeys((min(FIRST, wanted.board.seeds), wanted.board.seeds)):
         is_first = seeds < wanted.board.seeds
         options = wanted.options(
-            preset=wanted.board.preset, settings=file, seeds=seeds, budget=_left(ends),
+            preset=wanted.board.preset, settings=file, seeds=range(seeds), budget=_left(ends),
             until=None if is_first else wanted.until,
         )  # fmt: skip
         call = only(prepare(options), label, best.iterations if is_first else None)
@@ -248,7 +248,7 @@ def listed(wanted: Wanted, known: PublishedBoard) -> list[str]:
     board = wanted.board
     call = prepare(wanted.options(preset=board.tuned_on, tuning=True), dry_run=True)
     label, (trials, tuned, config) = label_of(call, wanted), call.plans[0]
-    later = only(prepare(wanted.options(preset=board.preset, seeds=board.seeds), dry_run=True), label, None)
+    later = only(prepare(wanted.options(preset=board.preset, seeds=range(board.seeds)), dry_run=True), label, None)
     (runs, done, _), *_ = later.plans
     count = trials.suite.tuning.trials if trials.suite.tuning else 0
     before = f"{len(done.cached)} of them done before, where settings are not chosen anew"

@@ -76,7 +76,7 @@ def claim_of(wanted: Wanted) -> ClaimedPlace:
     with Scratch() as folder:
         file = Path(folder) / SETTINGS
         settings.write(file)
-        runs = only(prepare(wanted.options(preset=board.preset, settings=file, seeds=board.seeds)), label, None)
+        runs = only(prepare(wanted.options(preset=board.preset, settings=file, seeds=range(board.seeds))), label, None)
     return ClaimedPlace((trials, next(iter(runs))), call.store, label, settings)
 
 

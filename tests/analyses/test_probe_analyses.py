@@ -31,7 +31,9 @@ def runs(tmp_path_factory):
         patch.setattr(module, "affine_data", lambda name: CANVAS if name == SMALL else "")
         patch.setattr(module, "fit_probe", partial(fit_probe, grid=[0.1]))  # quick
         made = plan(
-            load_suite("linear-probe"), "smoke", Choices(methods=(parse("dynamic[iterations=3]"),), data=SMALL, seeds=2)
+            load_suite("linear-probe"),
+            "smoke",
+            Choices(methods=(parse("dynamic[iterations=3]"),), data=SMALL, seeds=range(2)),
         )
         (only,) = parts_of(made, tmp_path_factory.mktemp("probe"), measured)
     return only

@@ -64,7 +64,7 @@ class Lends:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Two seeds of `dynamic`, and of the controls, all of which are the same CNN underneath."""
-    made = plan(load_suite("robustness"), "smoke", Choices(methods=(parse("dynamic"),), seeds=2))
+    made = plan(load_suite("robustness"), "smoke", Choices(methods=(parse("dynamic"),), seeds=range(2)))
     (only,) = parts_of(
         made,
         tmp_path_factory.mktemp("robustness"),

@@ -18,7 +18,7 @@ from tests.protocols.test_sparsity import OPTIONS, Untrained
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Two seeds of `dynamic`, and of the controls."""
-    made = plan(load_suite("sparsity"), "smoke", Choices(methods=(parse("dynamic"),), seeds=2))
+    made = plan(load_suite("sparsity"), "smoke", Choices(methods=(parse("dynamic"),), seeds=range(2)))
     parts = parts_of(
         made,
         tmp_path_factory.mktemp("sparsity"),

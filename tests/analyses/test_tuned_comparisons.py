@@ -225,7 +225,7 @@ def by_t(cell):
 
 
 def test_a_suite_that_compares_each_t_with_one_iteration_says_so(tmp_path):
-    (found,) = parts_of(plan(load_suite("iterations"), "quick", Choices(seeds=5)), tmp_path, by_t)
+    (found,) = parts_of(plan(load_suite("iterations"), "quick", Choices(seeds=range(5))), tmp_path, by_t)
     table = primary_comparisons(found)
     assert len(table.table) == 6 and {one["against"].iterations for one in table.table.to_dict("records")} == {1}
     assert not any("best T" in note for note in table.notes)

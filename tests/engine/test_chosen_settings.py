@@ -48,10 +48,10 @@ def test_runs_with_earlier_settings_are_not_averaged_with_later_ones(suite, sett
     ]
     for name, told in (("first", settings), ("then", replace(settings, choices=later, digest="another"))):
         told.write(tmp_path / f"{name}.json")
-        made = plan(suite(), "quick", Choices(settings=tmp_path / f"{name}.json", seeds=2))
+        made = plan(suite(), "quick", Choices(settings=tmp_path / f"{name}.json", seeds=range(2)))
         write_plan(made, store)
         assert {*store.planned()["cell"]} == {cell.key for cell in made.cells}
-    untuned = plan(suite(), "quick", Choices(seeds=2))
+    untuned = plan(suite(), "quick", Choices(seeds=range(2)))
     write_plan(untuned, store)
     assert {*store.planned()["cell"]} == {cell.key for cell in untuned.cells}
 

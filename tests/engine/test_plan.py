@@ -29,7 +29,9 @@ def test_controls_run_unasked_and_every_method_once_before_any_seed_twice(made):
 
 
 def test_iterations_in_a_spec_fix_the_grid_but_for_the_control(parts, suite_file):
-    made = plan(load_suite(str(suite_file())), "quick", Choices(methods=(parse("dynamic[iterations=7]"),), seeds=1))
+    made = plan(
+        load_suite(str(suite_file())), "quick", Choices(methods=(parse("dynamic[iterations=7]"),), seeds=range(1))
+    )
     assert [cell.identity.iterations for cell in made.cells if cell.identity.method == "dynamic"] == [1, 7]
 
 
@@ -44,7 +46,7 @@ def test_label_and_hyperparameters(parts, suite_file):
 
 
 def test_choices_replace_data_and_seeds(parts, suite_file):
-    made = plan(load_suite(str(suite_file())), "quick", Choices(data="mnist5k", seeds=3))
+    made = plan(load_suite(str(suite_file())), "quick", Choices(data="mnist5k", seeds=range(3)))
     assert Counter(seed for *_, seed in cells_of(made)) == {0: 4, 1: 4, 2: 4}
     assert {cell.identity.data for cell in made.cells} == {"mnist5k"}
 
@@ -112,7 +114,7 @@ def test_an_integer_of_thousands_of_digits_is_one_that_no_record_can_hold(suite_
 
 def test_a_method_named_twice_runs_once(parts, suite_file):
     specs = (parse("dynamic"), parse("dynamic[leaky=false]"))
-    made = plan(load_suite(str(suite_file())), "quick", Choices(methods=specs, seeds=1))
+    made = plan(load_suite(str(suite_file())), "quick", Choices(methods=specs, seeds=range(1)))
     assert len({cell.key for cell in made.cells}) == len(made.cells) == 4
 
 
@@ -206,15 +208,15 @@ training = { loss = "margin" }
 
 def test_entries_that_differ_in_training_alone_are_told_apart_by_their_variant(parts, suite_file):
     suite = load_suite(str(suite_file(more=VARIANTS)))
-    for choices in (Choices(seeds=1), Choices(seeds=1, methods=(parse("em"),))):
+    for choices in (Choices(seeds=range(1)), Choices(seeds=range(1), methods=(parse("em"),))):
         cells = [cell for cell in plan(suite, "quick", choices).cells if cell.identity.method == "em"]
         assert {(cell.label, cell.settings) for cell in cells} == {("em", ""), ("em (margin loss)", "margin loss")}
         losses = {cell.label: cell.request().recipe.loss for cell in cells}
         assert losses["em (margin loss)"] == "margin" != losses["em"]
-    steps = {(cell.label, cell.identity.iterations) for cell in plan(suite, "quick", Choices(seeds=1)).cells}
+    steps = {(cell.label, cell.identity.iterations) for cell in plan(suite, "quick", Choices(seeds=range(1))).cells}
     assert ("em", 1) in steps and ("em (margin loss)", 1) not in steps
     assert plan(suite, "quick", Choices()).cells[-1].identity.model_params == {}
-    changed = plan(suite, "quick", Choices(seeds=1, methods=(parse("em[final_lambda=0.1]"),))).cells
+    changed = plan(suite, "quick", Choices(seeds=range(1), methods=(parse("em[final_lambda=0.1]"),))).cells
     assert {cell.label for cell in changed if cell.identity.method == "em"} == {"em[final_lambda=0.1]"}
 
 
@@ -245,14 +247,16 @@ models = { capsnet-small = "capsnet-small-intermediate" }
 
 
 def test_a_method_may_have_networks_of_its_own_beside_those_of_the_preset(parts, suite_file):
-    made = plan(load_suite(str(suite_file(more=OWN_NETWORK))), "quick", Choices(seeds=1))
+    made = plan(load_suite(str(suite_file(more=OWN_NETWORK))), "quick", Choices(seeds=range(1)))
     networks = {cell.identity.model for cell in made.cells if cell.identity.method == "em"}
     assert networks == {"capsnet-small", "capsnet-small-intermediate"}
     assert {cell.identity.model for cell in made.cells if cell.identity.method == "uniform"} == {"capsnet-small"}
     assert made.networks["em"] == {"capsnet-small": ["capsnet-small", "capsnet-small-intermediate"]}
-    both = plan(load_suite(str(suite_file(more=PLAIN_AND_OWN))), "quick", Choices(seeds=1))
+    both = plan(load_suite(str(suite_file(more=PLAIN_AND_OWN))), "quick", Choices(seeds=range(1)))
     assert both.networks["em"] == {"capsnet-small": ["capsnet-small", "capsnet-small-intermediate"]}
-    elsewhere = plan(load_suite(str(suite_file(more=OWN_NETWORK))), "quick", Choices(models=("capsnet",), seeds=1))
+    elsewhere = plan(
+        load_suite(str(suite_file(more=OWN_NETWORK))), "quick", Choices(models=("capsnet",), seeds=range(1))
+    )
     assert not [cell for cell in elsewhere.cells if cell.identity.method == "em"]
     with pytest.raises(
         UserError, match="no method has a network to stand beside 'capsnet'; choose one of capsnet-small"
@@ -333,7 +337,7 @@ def test_defaults_that_json_does_not_know_can_be_planned(tmp_path, parts, suite_
         "    def route(self, votes, activations): ...\n"
     )
     load_plugin(str(plugin))
-    made = plan(load_suite(str(suite_file())), "quick", Choices(added=("odd",), seeds=1))
+    made = plan(load_suite(str(suite_file())), "quick", Choices(added=("odd",), seeds=range(1)))
     assert "odd" in {cell.label for cell in made.cells}
 
 
@@ -361,7 +365,7 @@ def test_images_of_several_classes_suit_a_suite_whose_losses_take_them(suite_fil
 
 def test_a_million_seeds_are_refused_at_once(parts, suite_file):
     with pytest.raises(UserError, match=r"expected at most 200,000 runs, got 4,000,000; take fewer"):
-        plan(load_suite(str(suite_file())), "quick", Choices(seeds=1_000_000))
+        plan(load_suite(str(suite_file())), "quick", Choices(seeds=range(1_000_000)))
 
 
 @pytest.mark.parametrize(("data", "told"), [("mnist5k", True), ("take:400:mnist5k", True), ("digits200", False)])

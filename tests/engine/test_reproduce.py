@@ -173,8 +173,17 @@ def test_the_command_names_the_cell_and_a_folder_of_its_own(record):
     assert reproduce.commands(known, now)[-1] == f"python -m routebench suite small --preset quick {command}"
     known.provenance["command"] = "pytest"
     assert reproduce.commands(known, now)[-1] == (
-        f"python -m routebench suite small --method {known.label} --data digits200 {command}"
+        f"python -m routebench suite small --method {known.label} --data digits200 "
+        f"--seeds {known.identity.seed + 1} {command}"
     )
+    far = replace(known, identity=replace(known.identity, seed=2_000_000))
+    assert " --seeds 2000000..2000000 " in reproduce.commands(far, now)[-1]
+    known.provenance["command"] = "python -m routebench suite small --seeds=5 --until 0.5"  # which adds seeds
+    assert reproduce.commands(known, now)[-1] == (
+        f"python -m routebench suite small --seeds {known.identity.seed + 1} {command}"
+    )
+    known.provenance["command"] = "python -m routebench suite small --seeds 10..19"
+    assert reproduce.commands(known, now)[-1] == f"python -m routebench suite small --seeds 10..19 {command}"
 
 
 def test_another_commit_and_a_changed_checkout_are_said(record):

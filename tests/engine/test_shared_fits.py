@@ -33,7 +33,7 @@ def test_a_preset_with_the_entries_of_another_suite_reads_its_networks(suite, no
 @pytest.mark.parametrize("preset", ["smoke", "quick", "full"])
 def test_linear_probe_reads_the_networks_that_accuracy_trains(preset, no_data):
     requests = {
-        name: [cell.request() for cell in plan(load_suite(name), preset, Choices(seeds=1)).cells]
+        name: [cell.request() for cell in plan(load_suite(name), preset, Choices(seeds=range(1))).cells]
         for name in ("accuracy", "linear-probe")
     }
     own = [request for request in requests["linear-probe"] if request.recipe.loss == "own"]
@@ -76,7 +76,8 @@ def test_kiefer_sparsity_reads_networks_that_another_suite_trains(preset, read, 
 def test_suites_of_generative_capsules_share_their_fits(preset, no_data):
     suites = ("smith-probes", "smith-inference", "linear-probe")
     requests = {
-        name: [cell.request() for cell in plan(load_suite(name), preset, Choices(seeds=1)).cells] for name in suites
+        name: [cell.request() for cell in plan(load_suite(name), preset, Choices(seeds=range(1))).cells]
+        for name in suites
     }
     own = [one for one in requests["smith-probes"] if one.model != "vae" and not one.model_params]
     names = {request.model for request in own}

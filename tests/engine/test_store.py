@@ -176,7 +176,7 @@ def test_a_folder_without_results_says_so(made, store, tmp_path):
 
 
 def test_a_failure_is_a_row_without_a_value(parts, suite_file, store, run_all, tmp_path):
-    made = plan(load_suite(str(suite_file(more=f'journal = "{tmp_path}"'))), "quick", Choices(seeds=1))
+    made = plan(load_suite(str(suite_file(more=f'journal = "{tmp_path}"'))), "quick", Choices(seeds=range(1)))
     write_plan(made, store)
     run_all(made.cells)  # the journal is a folder, so that writing to it fails
     table = load_results(store.path)
@@ -205,10 +205,10 @@ def test_seeds_of_earlier_settings_are_not_averaged_with_later_ones(parts, suite
     write_plan(old, store)
     run_all(old.cells[:6])
     assert load_results(store.path)["cell"].nunique() == 6
-    write_plan(plan(load_suite(str(file)), "quick", Choices(seeds=2)), store)
+    write_plan(plan(load_suite(str(file)), "quick", Choices(seeds=range(2))), store)
     assert len(store.planned()) == len(old.cells), "fewer seeds of the same code and settings replace nothing"
     file.write_text(file.read_text().replace("epochs = 1", "epochs = 2"))
-    new = plan(load_suite(str(file)), "quick", Choices(seeds=2))
+    new = plan(load_suite(str(file)), "quick", Choices(seeds=range(2)))
     write_plan(new, store)
     assert {*store.planned()["cell"]} == {cell.key for cell in new.cells}
     run_all(new.cells[:2])

@@ -73,7 +73,7 @@ def test_a_plugin_may_say_its_version_in_place_of_its_code(write):
             said = "" if version is None else f", version={version}"
             with extensions.restored():
                 load_plugin(str(write({"mine.py": method("mine").replace('("mine")', f'("mine"{said})') + line})))
-                cells = plan(load_suite("accuracy"), "smoke", Choices(methods=(parse("mine"),), seeds=1)).cells
+                cells = plan(load_suite("accuracy"), "smoke", Choices(methods=(parse("mine"),), seeds=range(1))).cells
                 (cell,) = [cell for cell in cells if cell.identity.method == "mine"]
             assert (cell.identity.source is None) == (version is not None)
             assert cell.identity.versions == (None if version is None else {"method": version})

@@ -257,7 +257,7 @@ def test_every_setting_is_an_option():
 
 @pytest.mark.parametrize("preset", ["smoke", "quick", "full"])
 def test_black_box_images_come_from_one_network_of_another_seed(preset, no_data):
-    cells = plan(load_suite("robustness"), preset, Choices(seeds=3)).cells
+    cells = plan(load_suite("robustness"), preset, Choices(seeds=range(3))).cells
     sources = {}
     for cell in cells:
         options = cell.identity.options

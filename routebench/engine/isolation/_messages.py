@@ -78,6 +78,8 @@ def plain(value: Any) -> Any:
     """A value as JSON has it; a dataclass as a table under its name."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, range):
+        value = [value.start, value.stop, value.step]
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(one) for one in value]
     if isinstance(value, Mapping):
@@ -116,6 +118,9 @@ def _taken(kind: Any, value: Any) -> Any:
         found = kind[_expect(str, value)]
     elif issubclass(kind, Path):
         found = Path(_expect(str, value))
+    elif issubclass(kind, range):
+        start, stop, step = (_expect(int, one) for one in _expect(list, value))
+        found = range(start, stop, step)
     elif kind is not Any:
         _expect(kind, value)
     return found

@@ -23,6 +23,7 @@ from routebench.engine.suites import ALL, METHOD, Asked, Cell, Choices, Plan, ma
 from routebench.engine.tuning import with_repeats
 from routebench.errors import UserError, unknown
 from routebench.kernels import BACKENDS
+from routebench.quantities import written
 from routebench.recipe import LEGAL
 from routebench.registry import SHIPPED, models, plugins_of_environment, routing
 from routebench.routing.spec import parse
@@ -50,7 +51,7 @@ class SuiteOptions:
     methods: tuple[str, ...] = ()
     data: str | None = None
     models: tuple[str, ...] = ()
-    seeds: Count | None = None
+    seeds: range | None = None
     jobs: Count | None = None
     device: str = "auto"
     backend: str = "auto"
@@ -323,6 +324,7 @@ def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> None:
         for cell in plan.cells
     )
     cells = [cell.as_dict() for cell in planned]
+    told = {"settings": Path(plan.preset.settings).name, "seeds": written(plan.preset.seeds)}
     now = datetime.now(UTC)
     data = plan.preset.data.replace(":", "-").replace("/", "-")
     kind = f"{plan.suite.name}.{plan.preset.name}.{data}."
@@ -339,14 +341,14 @@ def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> None:
         "preset": plan.preset.name,
         "taken": plan.taken,
         "networks": plan.networks,
-        "settings": json.loads(json.dumps(asdict(plan.preset) | {"settings": Path(plan.preset.settings).name})),
+        "settings": json.loads(json.dumps(asdict(plan.preset) | told)),
         "command": command_line(),
         "yours": list(yours),
         "cells": cells,
     }
     if primary is not None and plan.primary_pairs:
         pairs = [{"ours": _named(ours), "theirs": _named(theirs)} for ours, theirs in plan.primary_pairs]
-        stage = {"first": plan.preset.seeds, "half_width": plan.half_width}
+        stage = {"first": plan.preset.seeds.stop, "half_width": plan.half_width}
         content["primary"] = {"margin": primary.margin, **stage, "pairs": pairs}
     latest = [head for head in store.plan_heads() if head["plan"].startswith(kind)]
     if latest and latest[-1]["plan"].rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]:

@@ -41,7 +41,7 @@ def needs_of(plan: Plan, store: Store, half_width: float) -> list[Need]:
     found = []
     for ours, theirs in plan.primary_pairs:
         one, other = by_entry.get(_entry(ours), {}), by_entry.get(_entry(theirs), {})
-        found.append(Need(ours, theirs, seeds_needed(one, other, plan.preset.seeds, half_width)))
+        found.append(Need(ours, theirs, seeds_needed(one, other, plan.preset.seeds.stop, half_width)))
     return found
 
 
@@ -54,7 +54,7 @@ def extended(plan: Plan, store: Store, half_width: float) -> Plan:
             wanted[cell.key] = cell, max(known, need.seeds or 0)
     further = [
         replace(cell, identity=replace(cell.identity, seed=seed))
-        for seed in range(plan.preset.seeds, max((seeds for _, seeds in wanted.values()), default=0))
+        for seed in range(plan.preset.seeds.stop, max((seeds for _, seeds in wanted.values()), default=0))
         for cell, seeds in wanted.values()
         if seed < seeds
     ]

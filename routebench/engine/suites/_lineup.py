@@ -31,7 +31,7 @@ class Choices:
         faulty: methods that cannot be made, as typed in a command, with the reason.
         data: a data set instead of the preset's.
         models: networks instead of the preset's; empty for the preset's.
-        seeds: a number of seeds instead of the preset's.
+        seeds: seeds instead of the preset's.
         backend: an implementation of routing instead of the preset's, unless it is `auto`.
         loss: the loss of every configuration, instead of the suite's; None for the suite's.
         settings: a file that `routebench tune` wrote, instead of the preset's.
@@ -46,7 +46,7 @@ class Choices:
     broken: Mapping[str, str] = field(default_factory=dict)
     faulty: Mapping[str, str] = field(default_factory=dict)
     data: str | None = None
-    seeds: int | None = None
+    seeds: range | None = None
     backend: str = "auto"
     models: tuple[str, ...] = ()
     loss: str | None = None

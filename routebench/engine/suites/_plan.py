@@ -14,6 +14,7 @@ from routebench.engine.suites._suite import Preset, Suite
 from routebench.engine.suites._toml import Place
 from routebench.engine.suites._tuning import FairTuning, trials_of
 from routebench.errors import UserError
+from routebench.quantities import written
 from routebench.registry import protocols, suite_files
 
 TUNING = "tuning"
@@ -56,7 +57,7 @@ class Plan:
     @property
     def primary_pairs(self) -> list[tuple[Cell, Cell]]:
         """The pre-specified comparisons of the suite, ours first, as runs of the first seed; none among trials."""
-        first = [cell for cell in self.cells if cell.identity.seed == 0]
+        first = [cell for cell in self.cells if cell.identity.seed == self.preset.seeds.start]
         return [] if self.suite.primary is None or self.suite.protocol == TUNING else self.suite.primary.pairs(first)
 
     @property
@@ -98,6 +99,11 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     if choices.until is not None and suite.primary is None:
         raise UserError(
             f"--until: expected a suite with a table [primary], which names comparisons; {suite.name} has none"
+        )
+    if choices.until is not None and preset.seeds.start:
+        raise UserError(
+            f"--until: expected seeds from 0 on, the first stage of two, such as --seeds {preset.seeds.stop}, got "
+            f"{written(preset.seeds)}"
         )
     told = ""
     if settings is not None:
@@ -187,7 +193,9 @@ def _chosen_before(
 def _on_fold(preset: Preset, tuning: FairTuning, fold: int) -> Preset:
     """The preset with the data and sizes of trials."""
     data = tuning.data(preset.data, fold)
-    return replace(preset, name=preset.name + TRIALS, data=data, take=tuning.take, options={}, seeds=1, settings="")
+    return replace(
+        preset, name=preset.name + TRIALS, data=data, take=tuning.take, options={}, seeds=range(1), settings=""
+    )
 
 
 def _untuned(cells: Sequence[Cell]) -> list[str]:
@@ -216,10 +224,10 @@ def preload_of(protocol: str) -> tuple[str, ...]:
     return (*getattr(known, "preload", ()), *training)
 
 
-def _cells(points: Sequence[Point], seeds: int, settings: ChosenSettings | None = None) -> tuple[Cell, ...]:
+def _cells(points: Sequence[Point], seeds: range, settings: ChosenSettings | None = None) -> tuple[Cell, ...]:
     """Every point with every number of iterations, seed after seed, with chosen settings where there are some."""
     cells: dict[str, Cell] = {}
-    for seed in range(seeds):
+    for seed in seeds:
         for point in points:
             for iterations in point.grid:
                 cell = replace(point.cell, identity=replace(point.cell.identity, iterations=iterations, seed=seed))

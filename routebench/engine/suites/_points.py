@@ -52,7 +52,7 @@ def points_of(suite: Suite, preset: Preset, lineup: Lineup) -> tuple[Preset, Dat
         expect_learnable(suite, data, [point.cell.identity for point in points])
     _expect_buildable(preset, data, [point.cell.identity for point in points])
     points += _lost_points(points[0].cell.identity, lineup) if points else []
-    expect_few(suite, preset, preset.seeds * sum(len(point.grid) for point in points))
+    expect_few(suite, preset, len(preset.seeds) * sum(len(point.grid) for point in points))
     return preset, data, points
 
 

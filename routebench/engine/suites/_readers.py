@@ -59,6 +59,11 @@ def grid(value: Any, place: Place) -> tuple[int, ...]:
     return tuple(sorted(counts))
 
 
+def first_seeds(value: Any, place: Place) -> range:
+    """The seeds from 0 on, as many as a number says."""
+    return range(legal(Legal.of(Count))(value, place))
+
+
 PROTOCOL = text("the name of a protocol")
 NAMES = expect("a list of different names", partial(_are, _is_text), tuple)
 NETWORKS = expect("the name of a model, or a list of different ones", _are_names, _tuple)

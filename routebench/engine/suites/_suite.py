@@ -46,6 +46,7 @@ from routebench.engine.suites._readers import (
     PROTOCOL,
     SENTENCES,
     different,
+    first_seeds,
     grid,
     recipe_table,
     text,
@@ -138,7 +139,7 @@ class Preset:
     data: Annotated[str, text("the name of a data set")]
     models: Annotated[tuple[str, ...], NETWORKS, "model"]
     iterations: Annotated[tuple[int, ...], grid]
-    seeds: Count
+    seeds: Annotated[range, first_seeds]
     model_params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
     training: Annotated[Mapping[str, Any], recipe_table] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -21,7 +21,7 @@ def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         register(patch)
         patch.setattr(module, "affine_data", lambda name: CANVAS if name == SMALL else "")
-        made = plan(load_suite("smith-probes"), "smoke", Choices(data=SMALL, seeds=2))
+        made = plan(load_suite("smith-probes"), "smoke", Choices(data=SMALL, seeds=range(2)))
         (only,) = parts_of(made, tmp_path_factory.mktemp("presences"), measured)
     return only
 

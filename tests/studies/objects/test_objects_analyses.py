@@ -20,7 +20,7 @@ CLUSTERS, NEIGHBOURS = "clusters by place and colour", "neighbours of one colour
 
 def runs_of(path):
     """Two seeds of a method, and of the controls."""
-    choices = Choices(methods=(parse("inverted-attention"), parse("max-pooling")), seeds=2)
+    choices = Choices(methods=(parse("inverted-attention"), parse("max-pooling")), seeds=range(2))
     made = plan(load_suite("objects"), "smoke", choices)
     (found,) = parts_of(made, path, lambda cell: ObjectDiscovery().measure(cell.request(), OPTIONS, Untrained()))
     return found

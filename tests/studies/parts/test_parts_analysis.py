@@ -16,7 +16,7 @@ FIRST = "inference in the true model"
 
 def runs_of(path):
     """Two seeds of `em` with the true matrices, and of the controls."""
-    choices = Choices(methods=(parse("em"),), seeds=2, models=("part-capsules-true",))
+    choices = Choices(methods=(parse("em"),), seeds=range(2), models=("part-capsules-true",))
     made = plan(load_suite("parts"), "smoke", choices)
     parts = parts_of(
         made,

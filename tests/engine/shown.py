@@ -1,0 +1,27 @@
+"""What a results folder shows that depends on no machine and no clock."""
+
+import re
+
+from routebench.analysis.comparison import compare
+from routebench.analysis.folder import open_folder
+from routebench.analysis.named import named_pairs, named_table
+from routebench.engine.results import load_results
+from routebench.export import Choice, export
+from routebench.report import answers
+from routebench.units import is_of_machine
+
+OF_MACHINE = ["seconds", "device", "commit", "dirty"]
+
+
+def tables_of(folder):
+    """Every number of a folder as CSV, its comparison tables as Markdown, and what its pages say, as text."""
+    results = load_results(folder)
+    results = results[[not is_of_machine(unit) for unit in results["unit"]]].drop(columns=OF_MACHINE)
+    opened = open_folder(folder)
+    markdown = export(opened, Choice(None, None, None), "markdown", "")
+    told = [markdown if isinstance(markdown, str) else markdown.decode(), results.to_csv(index=False)]
+    for runs in opened.parts:
+        found = answers(folder, runs.suite, runs.preset)
+        told += [text for one in found for text in (one.table.to_csv(), one.headline)]
+        told += [compare(runs).table.to_csv(), named_table(runs).to_csv(), *map(str, named_pairs(runs))]
+    return re.sub(r"<!--.*?-->", "", "\n".join(told), flags=re.DOTALL)
