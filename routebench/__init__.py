@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from routebench.capsules import Sizes, Votes
     from routebench.engine.results import load_arrays, load_results
     from routebench.engine.running import Progress, load_fit
-    from routebench.interface import Placement, SuiteRun, check, compare, rank, run_suite, write_report
+    from routebench.interface import Placement, SuiteRun, check, compare, merge, rank, run_suite, write_report
     from routebench.recipe import Recipe
     from routebench.registry import analyses, datasets, own_file
     from routebench.routing import Routed, RoutingMethod
@@ -42,6 +42,7 @@ _MODULE_OF = {
     "load_arrays": "routebench.engine.results",
     "load_fit": "routebench.engine.running",
     "load_results": "routebench.engine.results",
+    "merge": "routebench.interface",
     "own_file": "routebench.registry",
     "rank": "routebench.interface",
     "run_suite": "routebench.interface",
@@ -65,6 +66,7 @@ __all__ = [
     "load_arrays",
     "load_fit",
     "load_results",
+    "merge",
     "models",
     "own_file",
     "protocols",

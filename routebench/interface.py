@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from routebench.analysis.folder import Folder
     from routebench.comparing import FolderComparison
     from routebench.conformance import Checkup
+    from routebench.engine.merge import Merged
     from routebench.engine.running import Call, Counts, Listener, PlannedRun, Progress
     from routebench.ranking import Measured, Standing, Teller, Wanted
     from routebench.report import NetworkAnswer, Written
@@ -268,6 +269,36 @@ def _written(results: "Path | Folder", output: Path | None, plugins: tuple[str, 
     for plugin in plugins:
         import_plugin(plugin)
     return write(results, output)
+
+
+@checked
+def merge(results: "str | Path | Sequence[str | Path]", output: Path | str) -> "Merged":
+    """Merges results folders and packs, made by several people or machines, into a new folder.
+
+    Equal keys with equal numbers become one. Times, speeds and memory may differ, as the units of metrics tell them
+    apart; so may provenance. A result counts before a failure. The order of the folders changes nothing.
+
+    Args:
+        results: two or more results folders or packs.
+        output: the new folder, which must not hold anything yet. It appears when it is whole.
+
+    Returns:
+        the number of its `runs`, of those `shared` by several folders, and of `plans` and `fits`; which failures were
+        `replaced` by results; and `warnings` of what was damaged and is left out.
+
+    Raises:
+        UserError: fewer than two folders are given, one is no results folder or is there twice, a run has different
+            numbers in two of them, or `output` is taken, lies in one of them, or cannot be written.
+    """
+    from routebench.engine.merge import merge as merged
+    from routebench.engine.merge import opened
+
+    stores = opened([*map(Path, _several(results))])
+    try:
+        return merged(stores, Path(output))
+    finally:
+        for store in stores:
+            store.tell()
 
 
 @checked

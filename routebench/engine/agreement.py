@@ -41,9 +41,11 @@ class Pair:
     @property
     def difference(self) -> float:
         """|then - now| relative to the larger, or `whole`; infinite where a side lacks it, or only one is a number."""
+        if self.then == self.now:  # neither may be a number
+            return 0.0
         if self.then is None or self.now is None:
             return math.inf
-        if self.then == self.now or (math.isnan(self.then) and math.isnan(self.now)):
+        if math.isnan(self.then) and math.isnan(self.now):
             return 0.0
         relative = abs(self.then - self.now) / max(abs(self.then), abs(self.now), self.whole)
         return relative if math.isfinite(relative) else math.inf

@@ -11,6 +11,7 @@ from routebench.analysis import Method, wording
 from routebench.analysis._runs import Runs
 from routebench.catalogue import RECIPE_PARTS, raised_within, shipped_version
 from routebench.engine.results import Identity, Record
+from routebench.quantities import written
 from routebench.registry import protocols
 
 SELECTION = {
@@ -109,6 +110,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
     if not _trains(runs):
         recipe = tuple(fact for fact in recipe if fact.name != "epochs")
     command, besides = _command(runs, plan, records)
+    command = _with_all_seeds(command, runs, plan)
     return Origins(
         made=_made(runs, str(plan.get("taken", "")), identities, records, test_samples),
         recipe=recipe,
@@ -232,6 +234,26 @@ def _command(runs: Runs, plan: Mapping[str, Any], records: list[Record]) -> tupl
     if not unused:
         return command, ""
     return command, f"This was the last command given here. No finished run came with {wording.listed(unused)}."
+
+
+def _with_all_seeds(command: str, runs: Runs, plan: Mapping[str, Any]) -> str:
+    """The command with the seeds of all plans whose runs count, where another plan has seeds that this one lacks."""
+    planned = sorted({int(seed) for seed in runs.planned["seed"]})
+    seeds, own = range(planned[0], planned[-1] + 1), plan.get("settings", {}).get("seeds")
+    if own is None or own == written(seeds) or len(planned) < len(seeds) or runs.planned["plan"].nunique() < 2:
+        return command
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quotation that nobody closed
+        return command
+    if "suite" not in words or any(word.partition("=")[0] == "--until" for word in words):  # which adds them
+        return command
+    kept = [
+        word
+        for before, word in pairwise(["", *words])
+        if "--seeds" not in (before, word) and not word.startswith("--seeds=")
+    ]
+    return shlex.join([*kept, "--seeds", str(written(seeds))])
 
 
 def _plugins_of(command: str) -> set[str]:

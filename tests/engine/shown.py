@@ -23,5 +23,9 @@ def tables_of(folder):
     for runs in opened.parts:
         found = answers(folder, runs.suite, runs.preset)
         told += [text for one in found for text in (one.table.to_csv(), one.headline)]
-        told += [compare(runs).table.to_csv(), named_table(runs).to_csv(), *map(str, named_pairs(runs))]
+        told += [
+            compare(runs).table.drop(columns="fit_seconds").to_csv(),
+            named_table(runs).to_csv(),
+            *map(str, named_pairs(runs)),
+        ]
     return re.sub(r"<!--.*?-->", "", "\n".join(told), flags=re.DOTALL)

@@ -10,6 +10,7 @@ from routebench.engine.running._suite import write_plan
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 from routebench.quantities import seeds, written
+from routebench.report._origins import origins_of
 from tests.command import Command
 from tests.engine.conftest import PARTS
 from tests.engine.shown import tables_of
@@ -88,6 +89,15 @@ def test_seeds_of_several_calls_are_one_comparison(measured, calls):
     (runs,) = open_folder(parted).parts
     assert runs.first == 10  # no seed is of a second stage: nobody looked at results before it was planned
     assert routebench.compare(whole, parted).exit_code == 0
+
+
+def test_the_command_under_a_table_makes_the_seeds_of_all_calls(measured):
+    for calls in (("0..4", "5..9"), ("5..9", "0..4")):
+        opened = open_folder(measured(calls[0], *calls))
+        (runs,) = opened.parts
+        plan = {**opened.plans[runs.name], "command": "python -m routebench suite small.toml --seeds 5..9 --jobs 2"}
+        command = origins_of(runs, plan, opened.records(runs), None).command
+        assert command == "python -m routebench suite small.toml --jobs 2 --seeds 10"
 
 
 def test_comparisons_of_seeds_from_another_on_are_named_all_the_same(measured):

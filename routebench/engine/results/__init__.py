@@ -2,11 +2,11 @@
 
 from routebench.atomic import StoreFull, write_tensors, write_text
 from routebench.engine.results import _checksum as checksum
-from routebench.engine.results._checks import cleaned, exact_bytes, expect_key, is_fit, is_plain
+from routebench.engine.results._checks import cleaned, exact_bytes, expect_key, is_fit, is_key, is_plain
 from routebench.engine.results._checksum import unsealed
 from routebench.engine.results._folder import CHANGED, other_schema, parsed
 from routebench.engine.results._pack import files_of, is_packed, pack, unpack
-from routebench.engine.results._plan_table import NOT_RUN, TRIALS, is_plan, preset_in_words
+from routebench.engine.results._plan_table import NOT_RUN, TRIALS, is_plan, preset_in_words, without
 from routebench.engine.results._record import RECORD, SCHEMA, SETTINGS, Identity, PlannedCell, Record, digest, distinct
 from routebench.engine.results._store import Store, existing, load_arrays, load_results
 
@@ -31,6 +31,7 @@ __all__ = [
     "expect_key",
     "files_of",
     "is_fit",
+    "is_key",
     "is_packed",
     "is_plain",
     "is_plan",
@@ -42,6 +43,7 @@ __all__ = [
     "preset_in_words",
     "unpack",
     "unsealed",
+    "without",
     "write_tensors",
     "write_text",
 ]

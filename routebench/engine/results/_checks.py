@@ -39,6 +39,11 @@ def of_type(kind: type) -> Check:
 is_text, is_flag, is_list = map(of_type, (str, bool, list))
 
 
+def is_name(value: Any) -> bool:
+    """A text that names a file in a folder, and none elsewhere."""
+    return is_text(value) and value[:1] not in ("", ".") and not {*value} & {"/", "\\", "\0"}
+
+
 def is_whole(value: Any) -> bool:
     """An integer of at most 64 bits."""
     return type(value) is int and -LARGEST <= value <= LARGEST

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from routebench.engine.results._checks import Once, is_whole
 from routebench.engine.results._columns import Column, join
 from routebench.engine.results._index import Saved
-from routebench.engine.results._record import IDENTITY, PLAN, PlannedCell, distinct
+from routebench.engine.results._record import IDENTITY, PLAN, PlannedCell, digest, distinct
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +46,15 @@ def is_plan(content: Mapping[str, Any]) -> bool:
     """Tells whether a file's content is a plan."""
     is_cell = PlannedCell.check(identity=Once(IDENTITY, seed=is_whole))
     return PLAN(content) and all(map(is_cell, content["cells"]))
+
+
+def without(plan: Mapping[str, Any], runs: Container[str]) -> dict[str, Any]:
+    """The plan without some runs, by key. Its name says which it has, so that a call can make the whole plan again."""
+    left = [cell for cell in plan["cells"] if cell["cell"] not in runs]
+    if len(left) == len(plan["cells"]):
+        return dict(plan)
+    name = f"{plan['plan'].rpartition('.')[0]}.{digest({'cells': left})[:8]}"
+    return {**plan, "plan": name, "cells": left}
 
 
 def age(head: Mapping[str, Any]) -> tuple[int, str, str]:

@@ -35,7 +35,7 @@ MARKS = table(_MARKS, {"where": by_name(checks.is_mark)}, rest=checks.is_mark)
 """A metric without its value."""
 METRIC = table({**_MARKS, "value": checks.is_value}, {"where": by_name(checks.is_mark)}, rest=checks.is_mark)
 PLAN = table(
-    {"plan": is_text, "created": is_text, "preset": is_text, "cells": checks.is_list},
+    {"plan": checks.is_name, "created": is_text, "preset": is_text, "cells": checks.is_list},
     {
         **dict.fromkeys(("suite", "protocol", "question", "caveat", "command"), is_text),
         "sequence": is_whole,

@@ -348,11 +348,11 @@ class Store:
             if None in locks:
                 raise UserError(f"{label} is being measured in {str(self.path)!r}; stop that run first")
             for file, content in held:
-                left = [cell for cell in content["cells"] if cell["label"] != label]
-                if not left:
+                left = plans.without(content, gone)
+                if left["cells"] and left["plan"] != content["plan"]:
+                    write_text(file.with_name(f"{left['plan']}.json"), checksum.sealed(left))
+                if left["plan"] != content["plan"]:
                     file.unlink()
-                elif len(left) < len(content["cells"]):
-                    write_text(file, checksum.sealed({**content, "cells": left}))
             for key in gone:
                 for part in ("records", "arrays"):
                     self._file(part, key).unlink(missing_ok=True)

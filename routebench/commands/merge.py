@@ -1,0 +1,37 @@
+"""`routebench merge`: results folders and packs, made by several people or machines, in one new folder."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from routebench.commands import options
+
+
+@click.command()
+@click.argument("folders", nargs=-1, type=options.PATH, metavar="DIR DIR [DIR ...]")
+@options.new_folder("nothing")
+def command(folders: tuple[Path, ...], output: Path) -> None:
+    """Merge results folders or packs into a new folder, as if one person had made all runs in it.
+
+    Equal keys with equal numbers become one; different numbers stop it before anything is written. Times, speeds and
+    memory may differ. A result counts before a failure. `publish` makes a pack of the new folder.
+    """
+    from routebench.engine.merge import merge, opened, warnings_of
+    from routebench.errors import shown
+
+    stores = opened(folders)
+    try:
+        found = merge(stores, output)
+    finally:  # damage that was found is told, also where it ends in an error
+        for warning in warnings_of(stores):
+            click.echo(f"warning: {warning}", err=True)
+    if count := len(found.replaced):
+        click.echo(f"failed in one folder, with a result in another, which counts ({count:,}):")
+        for told in found.replaced:
+            click.echo(f"  {told}")
+    nets = f" and {found.fits:,} trained networks" if found.fits else ""
+    both = f", {found.shared:,} of them in several with equal numbers" if found.shared else ""
+    click.echo(f"merged: {found.runs:,} runs of {len(folders)} folders{both}{nets}, in {shown(output)}")
+    if found.warnings:
+        sys.exit(options.SOME_FAILED)
