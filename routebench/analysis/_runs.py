@@ -230,8 +230,9 @@ class Runs:
         rows = self.values(metric, **where)
         units = rows["unit"] if "unit" in rows else [""] * len(rows)
         for method, seed, value, unit in zip(rows["method"], rows["seed"], rows["value"], units, strict=True):
-            own = found.setdefault(method, SeedValues(first=self.first, within=range_of(metric, str(unit))))
-            own[int(seed)] = float(value)
+            if method not in found:
+                found[method] = SeedValues(first=self.first, within=range_of(metric, str(unit)))
+            found[method][int(seed)] = float(value)
         return found
 
     def examples(self, name: str, *, iterative: bool = False) -> dict[Method, Mapping[str, NDArray[Any]]]:

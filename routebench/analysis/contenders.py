@@ -4,6 +4,7 @@ A difference of accuracies has one interval and one p, which are made here. `fam
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
@@ -60,11 +61,13 @@ def contenders_of(runs: Runs) -> list[Contender]:
     known: dict[Method, Contender] = {}
     for cell, seed, status in runs.planned[["cell", "seed", "status"]].itertuples(index=False, name=None):
         method = runs.methods[cell]
-        one = known.get(method, Contender(method, SeedValues(first=runs.first, within=(0.0, 100.0))))
-        known[method] = replace(one, planned=one.planned + 1)
+        if method not in known:
+            known[method] = Contender(method, SeedValues(first=runs.first, within=(0.0, 100.0)))
         if cell in accuracy and status == "ok":
+            one = known[method]
             one.accuracies[int(seed)], one.cells[int(seed)] = float(accuracy[cell]), str(cell)
-    return [known[method] for method in sorted(known)]
+    planned = Counter(runs.methods[cell] for cell in runs.planned["cell"])
+    return [replace(known[method], planned=planned[method]) for method in sorted(known)]
 
 
 def distinct(runs: Runs, contenders: Iterable[Contender]) -> list[Contender]:

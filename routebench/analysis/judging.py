@@ -203,8 +203,10 @@ def still_learning(runs: Runs, named: Iterable[str]) -> int | None:
 
 def other_form(runs: Runs, named: Sequence[str], form: Mapping[str, Any]) -> str:
     """The first hyperparameter in which a named method has another value than in `form`, in words; empty for none."""
-    for cell, method in runs.methods.items() if form else ():
-        if any(_is_in(of, {method.label, method.exact, str(method)}) for of in named):
+    methods = {*runs.methods.values()} if form else set()
+    meant = {one for one in methods if any(_is_in(of, {one.label, one.exact, str(one)}) for of in named)}
+    for cell, method in runs.methods.items():
+        if method in meant:
             own = runs.hyperparameters(cell)
             for name, value in form.items():
                 if own.get(name, value) != value:

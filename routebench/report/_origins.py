@@ -10,7 +10,7 @@ from typing import Any
 from routebench.analysis import Method, wording
 from routebench.analysis._runs import Runs
 from routebench.catalogue import RECIPE_PARTS, raised_within, shipped_version
-from routebench.engine.results import Identity, Record
+from routebench.engine.results import Identity, Record, exact_bytes
 from routebench.quantities import written
 from routebench.registry import protocols
 
@@ -105,8 +105,9 @@ class Origins:
 def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_samples: int | None) -> Origins:
     """Collects the origins from the records of a part, failed runs included."""
     identities = [record.identity for record in records]
-    provenance = _facts(_flat(_with_commit(record.provenance)) for record in records)
-    recipe = _facts(identity.training for identity in identities)
+    kinds = {exact_bytes({**record.provenance, **dict.fromkeys(HIDDEN)}): record.provenance for record in records}
+    provenance = _facts(_flat(_with_commit(kind)) for kind in kinds.values())
+    recipe = _facts(record.identity.training for record in _configurations(records))
     if not _trains(runs):
         recipe = tuple(fact for fact in recipe if fact.name != "epochs")
     command, besides = _command(runs, plan, records)
@@ -313,12 +314,12 @@ def _is_of_own_code(known: Identity) -> bool:
 def _differing(records: list[Record]) -> Differing:
     used: dict[Method, dict[str, dict[str, None]]] = {}
     chosen: set[str] = set()
-    for record in records:
-        training, tuned = record.identity.training, _tuned(record)
+    for record in _configurations(records):
+        training, tuned, own = record.identity.training, _tuned(record), used.setdefault(_method_of(record), {})
         idle = UNUSED.get(str(training.get("schedule")), ())
         told = {key: _rounded(_text(value)) for key, value in training.items() if key not in idle}
         for key, value in {**told, **tuned}.items():
-            used.setdefault(_method_of(record), {}).setdefault(key, {})[value] = None
+            own.setdefault(key, {})[value] = None
         chosen |= tuned.keys()
     keys = list(dict.fromkeys(key for own in used.values() for key in own))
     missing = {key: (NONE,) if key in chosen else () for key in keys}  # what a schedule does without is no difference
@@ -330,6 +331,15 @@ def _differing(records: list[Record]) -> Differing:
     routed = any(record.identity.routed for record in records)
     subject = "Methods differ in more than routing" if routed else "Models differ in more than their kind"
     return Differing(tuple(map(_title, names)), rows if names else (), subject)
+
+
+def _configurations(records: Iterable[Record]) -> Iterable[Record]:
+    """One record of each method with each settings: there may be many, and those of a folder share these tables."""
+    known: dict[object, Record] = {}
+    for record in records:
+        own = record.identity
+        known.setdefault((record.label, own.iterations, id(own.training), id(own.tuning)), record)
+    return known.values()
 
 
 def _tuned(record: Record) -> dict[str, str]:
