@@ -17,7 +17,7 @@ from routebench.analysis._method import CONTROL
 from routebench.analysis._runs import Runs
 from routebench.analysis.palette import colours_of
 from routebench.catalogue import catalogue
-from routebench.engine.results import Record, Store, existing
+from routebench.engine.results import Record, Records, Store, existing
 from routebench.errors import UserError
 
 
@@ -42,11 +42,13 @@ class Folder:
 
     Args:
         store: that reads the folder.
+        kept: its records.
         parts: one per suite, preset, data set and model, the newest plan first.
         plans: for each part, by its name, the plan file's content without its runs.
     """
 
     store: Store
+    kept: Records
     parts: tuple[Runs, ...]
     plans: Mapping[str, Mapping[str, Any]]
 
@@ -62,7 +64,7 @@ class Folder:
 
     def records(self, runs: Runs) -> list[Record]:
         """The records of a part's finished and failed runs."""
-        found = (self.store.record(str(cell)) for cell in runs.planned["cell"])
+        found = map(self.kept.get, runs.planned["cell"])
         return [record for record in found if record is not None]
 
 
@@ -80,8 +82,10 @@ def open_folder(path: Path) -> Folder:
     planned = store.planned()
     if planned.empty:
         raise NothingPlanned(path, store.warnings)
-    results = store.results()
-    colours, correct = colours_of(planned["label"]), _correct_in(store)
+    kept = store.records()
+    results = kept.table()
+    colours, arrays = colours_of(planned["label"]), _arrays_in(store, kept)
+    correct = _correct_in(arrays)
     parts, plans = [], {}
     shipped = {suite["name"] for suite in catalogue(kinds=("suites",))["suites"]}
     heads = (_in_words_of_today(plan) if plan["suite"] in shipped else plan for plan in store.plan_heads())
@@ -94,8 +98,8 @@ def open_folder(path: Path) -> Folder:
         protocol = str(facts.get("protocol") or next(iter(own["protocol"].dropna()), ""))
         part = Runs(
             **names, model=model, protocol=protocol, results=own, planned=cells, correct=correct, colours=colours,
-            arrays=store.arrays, training=_settings_in(store, "training"),
-            hyperparameters=_settings_in(store, "method_params"), tuning=_settings_in(store, "tuning"),
+            arrays=arrays, training=_settings_in(kept, "training"),
+            hyperparameters=_settings_in(kept, "method_params"), tuning=_settings_in(kept, "tuning"),
             primary=_primary_of(facts, [content[name] for name in cells["plan"].unique()]), trials=_trials_of(facts),
             yours=frozenset(facts.get("yours", ())),
         )  # fmt: skip
@@ -103,7 +107,7 @@ def open_folder(path: Path) -> Folder:
         plans[part.name] = facts
     if not parts:  # plans of no method and no model, which no suite makes
         raise NothingPlanned(path, store.warnings)
-    return Folder(store, tuple(parts), plans)
+    return Folder(store, kept, tuple(parts), plans)
 
 
 def _in_words_of_today(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,12 +122,12 @@ def _primary_of(plan: Mapping[str, Any], all_plans: Sequence[Mapping[str, Any]])
     return {**primary, "first": max(stages)} if primary and stages else primary
 
 
-def _settings_in(store: Store, kind: str) -> Callable[[str], Mapping[str, Any]]:
+def _settings_in(kept: Records, kind: str) -> Callable[[str], Mapping[str, Any]]:
     """Run key to settings of a kind, an attribute of identities, by record."""
 
     def settings(cell: str) -> Mapping[str, Any]:
-        record = store.record(cell)
-        return {} if record is None else getattr(record.identity, kind) or {}
+        identity = kept.identity_of(cell)
+        return {} if identity is None else getattr(identity, kind) or {}
 
     return settings
 
@@ -178,10 +182,17 @@ def _rows(cells: DataFrame) -> list[tuple[str, str, str]]:
     return list(zip(*(cells[key].map(str) for key in ("plan", "method", "model")), strict=True))
 
 
-def _correct_in(store: Store) -> Callable[[str], NDArray[np.bool_] | None]:
+def _arrays_in(store: Store, kept: Records) -> Callable[[str], Mapping[str, NDArray[Any]]]:
+    """Run key to raw outputs, by name; no file is looked for where the record names none."""
+    known = zip(*(kept.facts[name].items() for name in ("cell", "has_arrays")), strict=True)
+    named = {cell for cell, has_arrays in known if has_arrays}
+    return lambda cell: store.arrays(cell) if cell in named else {}
+
+
+def _correct_in(arrays: Callable[[str], Mapping[str, NDArray[Any]]]) -> Callable[[str], NDArray[np.bool_] | None]:
     @cache
     def correct(cell: str) -> NDArray[np.bool_] | None:
-        found = store.arrays(cell).get("correct")
+        found = arrays(cell).get("correct")
         return None if found is None else found.astype(bool)
 
     return correct

@@ -1,7 +1,7 @@
 """Two folders compared: every change with its verdict, what HEAD lost, and what could not have been seen."""
 
 import math
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -147,11 +147,11 @@ def compare_folders(base: Path, head: Path, wishes: Wishes) -> FolderComparison:
     ours, theirs = read_side(base), read_side(head)
     pairs = pair_up(ours, theirs)
     series, notes = series_of(pairs.measured, ours, theirs)
-    lost = lost_metrics(pairs.measured)
+    lost = lost_metrics(pairs)
     chosen = _chosen(series, wishes, pairs, {loss.metric for loss in lost})
     judged = judge(chosen, Noise(series), wishes)
+    lost = tuple(one for one in lost if _is_wished(wishes, one.metric, one.pair))
     pairs = pairs.of_methods(wishes.methods)
-    lost = lost_metrics(pairs.measured, wishes.metrics)
     told = notes_of(ours.of_methods(wishes.methods), theirs.of_methods(wishes.methods))
     unjudged = tuple(_unjudged(judged, {*wishes.tolerances, *wishes.must_see}))
     return FolderComparison(ours, theirs, pairs, lost, tuple(judged), unjudged, wishes.alpha, (*told, *notes))
@@ -197,13 +197,14 @@ def _chosen(series: Sequence[PairedSeries], wishes: Wishes, pairs: Pairs, lost: 
     return [
         one
         for one in series
-        if one.group.metric in (wishes.metrics or metrics) and (not wishes.methods or _names(one) & set(wishes.methods))
+        if one.group.metric in metrics and _is_wished(wishes, one.group.metric, next(iter(one.cells.values())))
     ]
 
 
-def _names(series: PairedSeries) -> set[str]:
-    pair = next(iter(series.cells.values()))
-    return pair.address.names(pair.base.label)
+def _is_wished(wishes: Wishes, metric: str, pair: CellPair) -> bool:
+    """Tells whether a metric of a run was asked for."""
+    is_method = not wishes.methods or pair.address.names(pair.base.label) & set(wishes.methods)
+    return bool(is_method) and (not wishes.metrics or metric in wishes.metrics)
 
 
 def _refuse_without_direction(series: Sequence[PairedSeries], wishes: Wishes) -> None:
@@ -224,19 +225,16 @@ def refuse_unknown(tolerances: Iterable[str], metrics: Iterable[str]) -> None:
             raise unknown("metric", metric, known)
 
 
-def lost_metrics(pairs: Iterable[CellPair], metrics: Collection[str] = ()) -> tuple[LostMetric, ...]:
+def lost_metrics(pairs: Pairs) -> tuple[LostMetric, ...]:
     """Lists the metrics that BASE has and HEAD lacks, by run. Only finite metrics with a direction count.
 
     Runs that are not compared, and what belongs to the machine where the machines differ, are no loss. A metric
     without direction is shown and never judged, and the machine's own speeds are none of the code's.
 
     Args:
-        pairs: ok on both sides.
-        metrics: those that count; empty for all.
+        pairs: the runs of two folders.
     """
-    return tuple(
-        loss for pair in pairs if not pair.obstacle for loss in _of(pair) if not metrics or loss.metric in metrics
-    )
+    return tuple(loss for pair in pairs.measured if not pair.obstacle for loss in _of(pair))
 
 
 def _of(pair: CellPair) -> Iterator[LostMetric]:

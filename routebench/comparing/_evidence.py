@@ -164,16 +164,16 @@ def changes_by_round(series: PairedSeries) -> FloatArray:
 
 def _over_seeds(series: Sequence[PairedSeries], seeds: Sequence[int], noise: Noise) -> Evidence:
     """Evidence by t. Changes equal but for rounding have no spread; it is then that of like rows, if these vary."""
-    changes = {seed: float(np.mean([one.change(seed) for one in series])) for seed in seeds}
-    size = max(abs(value) for one in series for seed in seeds for value in one.base[seed])
-    if np.ptp(list(changes.values())) <= ROUNDING * max(size, 1.0):
-        change = changes[seeds[0]]
+    changes = np.array([[one.change(seed) for one in series] for seed in seeds]).mean(axis=1)
+    size = float(np.abs(np.concatenate([one.base[seed] for one in series for seed in seeds])).max())
+    if np.ptp(changes) <= ROUNDING * max(size, 1.0):
+        change = float(changes[0])
         spreads = noise.of_equal_changes(series) if change else None
         if spreads is not None:
             moderated, own = (_by_spread("seeds", change, spread) for spread in spreads)
             return own if own.p_value > OWN else moderated
-        changes = dict.fromkeys(seeds, change)
-    return _by_t("seeds", np.array(list(changes.values())))
+        changes = np.full(len(seeds), change)
+    return _by_t("seeds", changes)
 
 
 def _by_spread(kind: str, change: float, spread: Spread, floor: float = 0.0) -> Evidence:

@@ -4,16 +4,17 @@ Runs are matched by the names that a user knows them by, not by the hash of the 
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pandas import DataFrame
 
 from routebench.analysis.wording import listed, plural
-from routebench.engine.results import NOT_RUN, Identity, Store, exact_bytes
+from routebench.engine.results import NOT_RUN, Identity, Store
 from routebench.errors import UserError
 
 REPEATS = ("repeat", "round")
@@ -84,9 +85,12 @@ class MeasuredCell:
         label: the label of the method, as shown.
         status: as in the record; `not run` without one.
         reason: the reason of a failure.
-        identity, provenance: as in the record; the second is empty without one.
+        identity: as planned, but that it may have the seed of another run of its configuration.
+        seed: its own.
+        provenance: as in the record; empty without one.
         marks: what each of its values measures.
         values: as in the record.
+        has_arrays: whether its raw outputs were kept.
     """
 
     key: str
@@ -94,15 +98,17 @@ class MeasuredCell:
     status: str
     reason: str
     identity: Identity
+    seed: int
     provenance: Mapping[str, Any]
     marks: tuple[Quantity, ...] = ()
     values: tuple[Any, ...] = ()
+    has_arrays: bool = False
 
     @property
     def name(self) -> str:
         """`dynamic T=3 seed 0`."""
         steps = self.identity.iterations
-        return f"{self.label}{'' if steps is None else f' T={steps}'} seed {self.identity.seed}"
+        return f"{self.label}{'' if steps is None else f' T={steps}'} seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,7 @@ class Side:
     def correct(self, cell: MeasuredCell) -> NDArray[np.bool_] | None:
         """(n_test,) whether each test image is right; None if it was not kept."""
         if cell.key not in self.kept:
-            found = self.store.arrays(cell.key).get("correct")
+            found = self.store.arrays(cell.key).get("correct") if cell.has_arrays else None
             self.kept[cell.key] = None if found is None or found.ndim != 1 else found.astype(bool)
         return self.kept[cell.key]
 
@@ -156,9 +162,7 @@ def read_side(path: Path) -> Side:
     if planned.empty:
         told = "".join(f"; {warning}" for warning in store.warnings)
         raise UserError(f"nothing was planned in {str(path)!r} yet; run `python -m routebench suite NAME` first{told}")
-    identities = {cell.cell: cell.identity for plan in store.plans() for cell in plan.cells}
-    cells = dict(_cells(store, planned.to_dict("records"), identities))
-    return Side(path, cells, store)
+    return Side(path, dict(_cells(store, planned)), store)
 
 
 @dataclass(frozen=True)
@@ -253,39 +257,32 @@ def notes_of(base: Side, head: Side) -> Iterator[str]:
     yield from _grouped("Other versions, {}: a difference may come from that", versions)
 
 
-class _Quantities:
-    """Marks of many runs: equal ones, and rows of equal ones, are one object."""
-
-    def __init__(self) -> None:
-        self._single: dict[bytes, Quantity] = {}
-        self._rows: dict[tuple[Quantity, ...], tuple[Quantity, ...]] = {}
-
-    def of(self, metrics: Iterable[Mapping[str, Any]]) -> tuple[Quantity, ...]:
-        """The marks of a run's metrics."""
-        row = tuple(map(self._of, metrics))
-        return self._rows.setdefault(row, row)
-
-    def _of(self, metric: Mapping[str, Any]) -> Quantity:
-        known = exact_bytes({**metric, "value": None})
-        if known not in self._single:
-            self._single[known] = Quantity.of(metric)
-        return self._single[known]
-
-
-def _cells(
-    store: Store, planned: list[dict[Any, Any]], identities: Mapping[str, Identity]
-) -> Iterator[tuple[Address, MeasuredCell]]:
-    marks = _Quantities()
-    for row in planned:
-        key, known = str(row["cell"]), identities[row["cell"]]
-        kept = None if row["status"] == NOT_RUN else store.whole(key)  # its raw outputs may be damaged
-        cell = MeasuredCell(key, row["label"], NOT_RUN, "", known, {})
-        if kept is not None:
-            cell = replace(
-                cell, status=kept.status, reason=kept.reason, provenance=kept.provenance,
-                marks=marks.of(kept.metrics), values=tuple(metric["value"] for metric in kept.metrics),
-            )  # fmt: skip
-        yield _address(str(row["preset"]), str(row["method_params"]), known), cell
+def _cells(store: Store, planned: DataFrame) -> Iterator[tuple[Address, MeasuredCell]]:
+    identities = {key: (known, seed) for plan in store.plans() for key, known, seed in plan.identities()}
+    addresses: dict[tuple[str, str, int], Address] = {}
+    rows: dict[bytes, tuple[Quantity, ...]] = {}  # many runs measure the same
+    records = store.records()
+    columns = (planned[name] for name in ("cell", "label", "preset", "method_params"))
+    for key, label, preset, params in zip(*columns, strict=True):
+        identity, seed = identities[key]
+        kind = preset, params, id(identity)
+        if kind not in addresses:
+            addresses[kind] = _address(preset, params, identity)
+        address, found = replace(addresses[kind], seed=seed), records.get(key)
+        if found is None or not store.is_whole(found):  # its raw outputs may be damaged
+            yield address, MeasuredCell(key, label, NOT_RUN, "", identity, seed, {})
+            continue
+        metrics = records.metrics_of(key)
+        row = metrics.codes.tobytes()
+        if row not in rows:
+            rows[row] = tuple(map(Quantity.of, metrics))
+        values, has_arrays = tuple(metrics.numbers()), bool(found.arrays)
+        yield (
+            address,
+            MeasuredCell(
+                key, label, found.status, found.reason, identity, seed, found.provenance, rows[row], values, has_arrays
+            ),
+        )
 
 
 def _address(preset: str, params: str, known: Identity) -> Address:
@@ -323,7 +320,9 @@ def _unplanned(base: Side, head: Side, pairs: list[CellPair]) -> Iterator[CellPa
     both = {(where.suite, where.preset) for where in head.cells}
     for where, ours in base.cells.items():
         if ours.status == "ok" and ours.key not in paired and (where.suite, where.preset) in both:
-            absent = MeasuredCell(ours.key, ours.label, "not planned", "HEAD does not plan it", ours.identity, {})
+            absent = MeasuredCell(
+                ours.key, ours.label, "not planned", "HEAD does not plan it", ours.identity, ours.seed, {}
+            )
             yield CellPair(where, ours, absent, "", "")
 
 

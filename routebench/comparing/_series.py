@@ -103,7 +103,7 @@ class PairedSeries:
 
     def _change(self, seed: int) -> float:
         base, head = self.base[seed], self.head[seed]
-        if np.array_equal(base, head):  # zeros have no logarithm
+        if base.shape == head.shape and (base == head).all():  # zeros have no logarithm
             return 0.0
         if self.group.relative:
             base, head = np.log(base), np.log(head)
@@ -217,6 +217,8 @@ def _add_other_seeds(by_key: Mapping[tuple[object, ...], PairedSeries], base: Si
 
 def _without_unknown_seeds(series: PairedSeries) -> Iterator[str]:
     """Leaves out seeds for which BASE has no number, if others have one, and says so."""
+    if np.isfinite(np.concatenate([*series.base.values()])).all():
+        return
     unknown = [seed for seed in series.seeds if not np.isfinite(series.base[seed]).all()]
     if 0 < len(unknown) < len(series.seeds):
         for seed in unknown:

@@ -13,7 +13,7 @@ import torch
 
 from routebench.engine.results import Record as Stored
 from routebench.engine.results import Store
-from routebench.engine.results._record import StoredPlan
+from routebench.engine.results._plan_table import PlanTable
 
 ROOT = Path(__file__).parents[2]
 ACCURACY, COST = ROOT / "tests" / "packs" / "accuracy-quick", ROOT / "tests" / "packs" / "cost-quick"
@@ -23,7 +23,7 @@ Edit = Callable[[Record, Arrays], None]
 
 
 @cache
-def _published(source: Path) -> tuple[StoredPlan, str, dict[str, Arrays]]:
+def _published(source: Path) -> tuple[PlanTable, str, dict[str, Arrays]]:
     store = Store(source)
     (plan,) = store.plans()
     records = {cell.cell: found.as_dict() for cell in plan.cells if (found := store.record(cell.cell))}

@@ -91,11 +91,10 @@ def test_a_method_noisier_than_others_has_a_floor_of_its_own(tmp_path):
     folders = in_turn(tmp_path, 6, np.random.default_rng(0), spread=0.01, keep=headline)
     rng = np.random.default_rng(1)
     store = Store(folders[1])
-    for record in list(store.records()):
+    for record in store.records():
         if record.identity.method == "random":
-            for metric in record.metrics:
-                metric["value"] *= math.exp(rng.normal(0, 0.5))
-            store.write_record(record, {})
+            metrics = [{**one, "value": one["value"] * math.exp(rng.normal(0, 0.5))} for one in record.metrics]
+            store.write_record(replace(record, metrics=metrics), {})
     methods = rows(compare_folders(*folders, Wishes()), METHOD)
     assert methods["random"].could_see > 3 * methods["em"].could_see
     assert not {row.verdict for row in methods.values()} & {"regression", "improvement"}

@@ -28,7 +28,7 @@ LOADED, CALM = 0.05, 0.02
 
 def pair(number, order=("{0:02d}.0", "{0:02d}.1")):
     """Of round `number`; `order` says when each side ended."""
-    cells = (MeasuredCell("", "", "ok", "", IDENTITY, {"finished": when.format(number)}, ()) for when in order)
+    cells = (MeasuredCell("", "", "ok", "", IDENTITY, 0, {"finished": when.format(number)}, ()) for when in order)
     return CellPair(ADDRESS, *cells, "", "")
 
 

@@ -45,7 +45,7 @@ def cluster(module_environment):
 
 def table(store):
     """What a run found: everything but when and where."""
-    return sorted((record.cell, record.status, json.dumps(record.metrics)) for record in store.records())
+    return sorted((record.cell, record.status, json.dumps([*record.metrics])) for record in store.records())
 
 
 def wait(process, condition):

@@ -57,7 +57,7 @@ class Dies(Uniform):
 
 def values(store):
     """What a run found: everything but when and where."""
-    return sorted((record.cell, record.status, json.dumps(record.metrics)) for record in store.records())
+    return sorted((record.cell, record.status, json.dumps([*record.metrics])) for record in store.records())
 
 
 def timeless(store):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from routebench.engine.results import RECORD, Identity, Record, digest, distinct, files_of, is_plan
-from routebench.engine.results._record import StoredPlan
+from routebench.engine.results._plan_table import PlanTable
 
 REPORTS = Path(__file__).parents[2] / "reports"
 FOLDERS = sorted(path.parent.name for path in REPORTS.glob("*/records.parquet"))
@@ -34,7 +34,7 @@ def test_published_records_are_written_back_as_they_were(folder):
 def test_published_plans_are_written_back_as_they_were(folder):
     for content in contents(folder, "plans"):
         assert is_plan(content)
-        cells = StoredPlan.read(content).cells
+        cells = [*PlanTable.of(content).cells]
         assert json.dumps([cell.as_dict() for cell in cells]) == json.dumps(content["cells"])
         assert [cell.identity.key for cell in cells] == [cell.cell for cell in cells]
 

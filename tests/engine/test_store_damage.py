@@ -394,7 +394,7 @@ from routebench.engine.running._config import Listener, RunConfig
 from routebench.engine.results import Store, StoreFull
 
 if __name__ == "__main__":
-    cell = Cell(replace(next(Store(sys.argv[1]).records()).identity, seed=99))
+    cell = Cell(replace(next(iter(Store(sys.argv[1]).records())).identity, seed=99))
     for isolate in (True, False):
         try:
             run_cells(Queue([cell]), Store(sys.argv[1]), RunConfig("cpu", 1, 1, isolate=isolate), Listener())

@@ -42,6 +42,11 @@ class Column:
             codes.append(code)
         return cls(kinds, np.array(codes, dtype=np.int32))
 
+    def each(self, fact: Callable[[Any], Any]) -> "Column":
+        """The column of a fact about each value."""
+        facts = Column.of(map(fact, self.kinds))
+        return Column(facts.kinds, facts.codes[self.codes])
+
     def at(self, rows: NDArray[Any]) -> "Column":
         """The column for some rows, by index or mask."""
         return Column(self.kinds, self.codes[rows])

@@ -55,6 +55,7 @@ class Reader:
     def __init__(self, path: Path, warnings: list[str]):
         self.path = path
         self.warnings = warnings
+        self._known: Records | None = None
         self._lacking: dict[str, None] = {}
         self._moved: set[str] = set()
         self._told: dict[str, None] = {}
@@ -173,7 +174,7 @@ class Reader:
     def _plan(self, file: Path) -> PlanTable | None:
         beside = self.path / "index" / f"plan.{file.stem}.safetensors"
         if beside.exists():
-            saved = index.load(beside, ("head", *plans.FACTS), ("stamp", *plans.NUMBERS))
+            saved = index.load(beside, ("head", *plans.HEADS), ("stamp", *plans.NUMBERS))
             with contextlib.suppress(OSError):
                 if saved is not None and tuple(saved.arrays["stamp"].tolist()) == index.stamp(file.lstat()):
                     return PlanTable.read(saved)
@@ -188,31 +189,32 @@ class Reader:
     def outcomes(self) -> dict[str, tuple[str, str]]:
         """Status and reason of every run with a record. Without whole raw outputs, a run counts as not executed."""
         found = self.records()
-        columns = [found.facts[name].items() for name in ("file", "status", "reason")]
-        outcomes = {name[:-5]: (status, reason) for name, status, reason in zip(*columns, strict=True)}
+        columns = [found.facts[name].items() for name in ("cell", "status", "reason")]
+        outcomes = {key: (status, reason) for key, status, reason in zip(*columns, strict=True)}
         gone = dict.fromkeys((name[:-5] for name in self.gone()["records"]), (plans.NOT_RUN, GONE))
         return gone | dict.fromkeys(self._lacking, (plans.NOT_RUN, LOST)) | outcomes
 
     def records(self) -> Records:
         """All valid records, in any order. A record without whole raw outputs does not count."""
         found = self._all_records()
-        lacking = found.lacking(self._whole_arrays() if found.counts.size else ())
-        self._lacking |= dict.fromkeys(name[:-5] for name in found.facts["file"].at(lacking).items())
-        return found.at(~lacking) if lacking.any() else found
+        lacking = found.lacking(self._whole_arrays() if len(found) else ())
+        self._lacking |= dict.fromkeys(found.facts["cell"].at(lacking).items())
+        return found.at(~lacking)
 
     def _all_records(self) -> Records:
         present = self._present("records", ".json")
-        saved, beside = None, self.path / "index" / "records.safetensors"
-        if len(present) >= index.ENOUGH:
-            saved = index.load(beside, ("file", *records.FACTS, "metrics"), ("stamps", "counts", "values"))
-        known = records.Growing().records() if saved is None else Records.read(saved)
-        stamps = zip(known.facts["file"].items(), map(tuple, known.stamps.tolist()), strict=True)
+        beside = self.path / "index" / "records.safetensors"
+        saved = None
+        if self._known is None and len(present) >= index.ENOUGH:
+            saved = index.load(beside, (*records.HEADS, "metrics"), ("stamps", "counts", "values"))
+        known = self._known or (records.Growing().records() if saved is None else Records.read(saved))
+        stamps = zip(known.heads["file"].items(), map(tuple, known.stamps.tolist()), strict=True)
         kept = known.at(np.array([present.get(name) == stamp for name, stamp in stamps], dtype=bool))
-        more = self._read_all(present.keys() - kept.facts["file"].items())
-        found = kept.followed_by(more) if more.counts.size else kept
+        found = kept.followed_by(self._read_all(present.keys() - kept.heads["file"].items()))
         settled = index.settled(found.stamps)
-        if settled[len(kept.counts) :].sum() >= index.ENOUGH:
-            index.save(beside, found.at(settled).saved())
+        self._known = found.at(settled)
+        if settled[len(kept) :].sum() >= index.ENOUGH:
+            index.save(beside, self._known.saved())
         return found
 
     def arrays_are_whole(self, file: Path) -> bool:

@@ -21,7 +21,7 @@ from routebench.engine.results._columns import Column
 from routebench.errors import UserError
 from routebench.received import expect_plain
 
-VERSION = "7"
+VERSION = "8"
 """Incremented when the stored format changes; an index of another version is rebuilt."""
 ENOUGH = 1000
 """Smallest number of files, or of runs of a plan, worth indexing."""

@@ -2,17 +2,19 @@
 
 import hashlib
 import json
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from routebench.engine.results._checks import Once, is_whole
+from routebench.engine.results._checks import Once, exact_bytes, is_whole
 from routebench.engine.results._columns import Column, join
 from routebench.engine.results._index import Saved
-from routebench.engine.results._record import IDENTITY, PLAN, PlannedCell, digest, distinct
+from routebench.engine.results._record import IDENTITY, PLAN, Identity, PlannedCell, digest, distinct
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,8 +25,9 @@ options, training, code, data fingerprints and hyperparameters that trials chose
 newest plan's count, also where it has fewer seeds, and they are never averaged."""
 TRIED = ("options", "training", "tuning", "method_params", "model_params")
 """The parts of an identity that a trial of settings tries."""
-KNOWN = ("suite", "method", "role", "iterations", "model", "data", "seed")
-FACTS = ("cell", "label", "method_params", *KNOWN)
+KNOWN = ("suite", "method", "role", "iterations", "model", "data")
+HEADS = ("cell", "label", "params", "identity", "seed")
+"""The columns of planned runs; identities have seed 0."""
 NUMBERS = ("places", "entries", "versions")
 
 PLANNED = (
@@ -71,14 +74,14 @@ class PlanTable:
 
     Args:
         head: the plan without its runs.
-        facts: facts of the runs, by name.
+        heads: what it says of the runs, by name, as `HEADS` says.
         places: [runs], a number shared by runs that users cannot distinguish.
         entries: [runs], the same but for the seed.
         versions: [runs], a number shared by runs of the same options, training, code and data.
     """
 
     head: dict[str, Any]
-    facts: dict[str, Column]
+    heads: dict[str, Column]
     places: NDArray[np.int64]
     entries: NDArray[np.int64]
     versions: NDArray[np.int64]
@@ -87,27 +90,47 @@ class PlanTable:
     def of(cls, plan: Mapping[str, Any]) -> "PlanTable":
         """Makes the table from the content of a file."""
         cells = plan["cells"]
-        facts = {key: Column.of(cell["identity"][key] for cell in cells) for key in KNOWN}
-        facts |= {key: Column.of(cell[key] for cell in cells) for key in ("cell", "label")}
-        facts["method_params"] = Column.of(cell["params"] for cell in cells)
+        heads = {key: Column.of(cell[key] for cell in cells) for key in ("cell", "label", "params")}
+        heads["seed"] = Column.of(cell["identity"]["seed"] for cell in cells)
+        heads["identity"] = Column.of(({**cell["identity"], "seed": 0} for cell in cells), exact_bytes)
         places, entries = (
             _numbers([plan["preset"], *_coordinates(cell, without)] for cell in cells) for without in ("", "seed")
         )
         head = {key: value for key, value in plan.items() if key != "cells"}
-        return cls(head, facts, places, entries, _numbers(_version(cell["identity"]) for cell in cells))
+        return cls(head, heads, places, entries, _numbers(_version(cell["identity"]) for cell in cells))
 
     def saved(self, stamp: Sequence[int]) -> Saved:
         """Its form in an index; `stamp` is that of the plan's file."""
         head = Column([self.head], np.zeros(1, dtype=np.int32))
         numbers = {name: getattr(self, name) for name in NUMBERS}
-        return Saved({**self.facts, "head": head}, {"stamp": np.array(stamp, dtype=np.int64), **numbers})
+        return Saved({**self.heads, "head": head}, {"stamp": np.array(stamp, dtype=np.int64), **numbers})
 
     @classmethod
     def read(cls, saved: Saved) -> "PlanTable":
         """Makes the table from an index."""
-        facts = {name: saved.columns[name] for name in FACTS}
+        heads = {name: saved.columns[name] for name in HEADS}
         numbers = (saved.arrays[name] for name in NUMBERS)
-        return cls(saved.columns["head"].kinds[0], facts, *numbers)
+        return cls(saved.columns["head"].kinds[0], heads, *numbers)
+
+    @cached_property
+    def facts(self) -> dict[str, Column]:
+        """Facts of the runs that `planned` shows, by name."""
+        facts = {name: self.heads[name] for name in ("cell", "label", "seed")}
+        facts |= {name: self.heads["identity"].each(itemgetter(name)) for name in KNOWN}
+        return facts | {"method_params": self.heads["params"]}
+
+    @property
+    def cells(self) -> Iterator[PlannedCell]:
+        """The planned runs, in order; those of one configuration share the tables of their identities."""
+        texts = (self.heads[name].items() for name in ("label", "params"))
+        for (cell, known, seed), label, params in zip(self.identities(), *texts, strict=True):
+            yield PlannedCell(cell=cell, label=label, params=params, identity=replace(known, seed=seed))
+
+    def identities(self) -> Iterator[tuple[str, Identity, int]]:
+        """The key of each planned run, an identity that all seeds of its configuration share, and its seed."""
+        identity = self.heads["identity"]
+        known = map([*map(Identity.read, identity.kinds)].__getitem__, identity.codes.tolist())
+        return zip(self.heads["cell"].items(), known, self.heads["seed"].items(), strict=True)
 
 
 def planned(plans: Sequence[PlanTable], outcomes: Mapping[str, tuple[str, str]]) -> "pd.DataFrame":
@@ -124,7 +147,7 @@ def planned(plans: Sequence[PlanTable], outcomes: Mapping[str, tuple[str, str]])
     if not plans:
         return pd.DataFrame(columns=list(PLANNED)).astype({"iterations": "Int64"})
     newest = counted(plans)
-    facts = {name: join([plan.facts[name] for plan in plans]).at(newest) for name in FACTS}
+    facts = {name: join([plan.facts[name] for plan in plans]).at(newest) for name in plans[0].facts}
     sizes = [len(plan.places) for plan in plans]
     for name in ("plan", "preset"):
         codes = np.repeat(np.arange(len(plans), dtype=np.int32), sizes)

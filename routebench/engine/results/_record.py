@@ -27,13 +27,16 @@ PROVENANCE = table(
         "environment": by_name(is_text), "backends": each(is_text),
     },
 )  # fmt: skip
-_MARKS = {
-    **dict.fromkeys(("metric", "split", "unit"), is_text), "higher_is_better": maybe(checks.is_flag),
-    **dict.fromkeys(("test_iterations", "epoch"), maybe(is_whole)),
-}  # fmt: skip
-MARKS = table(_MARKS, {"where": by_name(checks.is_mark)}, rest=checks.is_mark)
-"""A metric without its value."""
-METRIC = table({**_MARKS, "value": checks.is_value}, {"where": by_name(checks.is_mark)}, rest=checks.is_mark)
+METRIC = table(
+    {
+        **dict.fromkeys(("metric", "split", "unit"), is_text),
+        **dict.fromkeys(("test_iterations", "epoch"), maybe(is_whole)),
+        "higher_is_better": maybe(checks.is_flag),
+        "value": checks.is_value,
+    },
+    {"where": by_name(checks.is_mark)},
+    rest=checks.is_mark,
+)
 PLAN = table(
     {"plan": checks.is_name, "created": is_text, "preset": is_text, "cells": checks.is_list},
     {
@@ -267,28 +270,3 @@ class Many:
     def read(self, content: Mapping[str, Any]) -> Record:
         """Makes the record from a table that was checked."""
         return Record.read({**content, **{name: part.shared(content[name]) for name, part in self._parts.items()}})
-
-    def plan(self, content: Mapping[str, Any]) -> "StoredPlan":
-        """Makes the plan from a table that was checked."""
-        identities = self._parts["identity"]
-        cells = [{**cell, "identity": identities.shared(cell["identity"])} for cell in content["cells"]]
-        return StoredPlan.read({**content, "cells": cells})
-
-
-@dataclass(frozen=True)
-class StoredPlan:
-    """A plan as a file holds it.
-
-    Args:
-        head: all but its runs, such as `plan`, its name, `suite` and `preset`.
-        cells: in order.
-    """
-
-    head: Mapping[str, Any]
-    cells: tuple[PlannedCell, ...]
-
-    @classmethod
-    def read(cls, content: Mapping[str, Any]) -> "StoredPlan":
-        """Makes the plan from what a file holds, which was checked."""
-        head = {key: value for key, value in content.items() if key != "cells"}
-        return cls(head, tuple(map(PlannedCell.read, content["cells"])))

@@ -7,7 +7,7 @@ import shlex
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,9 @@ from routebench.engine.results._checks import expect_key, is_key
 from routebench.engine.results._fit_files import gone_from_fits, notes_of
 from routebench.engine.results._folder import CHANGED, LOST, UNREADABLE, Reader, other_schema
 from routebench.engine.results._pack import RECORDS, files_of, is_packed
-from routebench.engine.results._record import SCHEMA, Many, Record, StoredPlan
+from routebench.engine.results._plan_table import PlanTable
+from routebench.engine.results._record import SCHEMA, Many, Record
+from routebench.engine.results._record_table import Records
 from routebench.errors import UserError, unknown
 from routebench.given import checked
 from routebench.received import expect_plain, read_plain
@@ -156,23 +158,20 @@ class Store:
 
     def record(self, key: str) -> Record | None:
         """A run's record; None if none counts. A file that cannot be read is set aside."""
-        found = self._record(key)
+        found = self._read(self._file("records", key))
         if found is not None and not self._counts(found):
             self._reader.tell_lacking(key)
             return None
         return found
 
-    def records(self) -> Iterator[Record]:
-        """All records that count, in the order of their keys."""
+    def records(self) -> Records:
+        """All records that count, by column. In a large folder, only changed files are read."""
         self.check_schema()
-        for file in sorted((self.files / "records").glob("*.json")):
-            found = self._reader.read(file, self._many.check)
-            if found is not None and self._counts(record := self._many.read(found[0])):
-                yield record
+        return self._reader.records()
 
-    def _record(self, key: str) -> Record | None:
-        """A run's record, whether it counts or not."""
-        found = self._reader.read(self._file("records", key), self._many.check)
+    def _read(self, file: Path) -> Record | None:
+        """The record in a file, whether it counts or not."""
+        found = self._reader.read(file, self._many.check)
         return None if found is None else self._many.read(found[0])
 
     def _counts(self, record: Record) -> bool:
@@ -183,8 +182,7 @@ class Store:
 
     def results(self) -> "pd.DataFrame":
         """All results, as `load_results` gives them."""
-        self.check_schema()
-        return self._reader.records().table()
+        return self.records().table()
 
     def current_results(self) -> "pd.DataFrame":
         """The table `results` without rows whose place a newer call of the suite has given to others."""
@@ -218,7 +216,9 @@ class Store:
         count = intact = 0
         self.tell_gone()
         gone = [*gone_from_fits(self._reader)]
-        for record in self.records():
+        self.check_schema()
+        records = map(self._read, sorted((self.files / "records").glob("*.json")))  # whatever an index holds
+        for record in (one for one in records if one is not None and self._counts(one)):
             count += 1
             for name, known in (record.files or {}).items():
                 file = self.files / name
@@ -239,20 +239,19 @@ class Store:
 
     def _sum(self, key: str) -> str:
         """The checksum of a run's raw outputs in its record; empty if unknown."""
-        found = self._record(key)
+        found = self._read(self._file("records", key))
         return "" if found is None else (found.files or {}).get(f"arrays/{key}.safetensors", "")
 
     def _file(self, part: str, key: str) -> Path:
         """The file of a run in `records` or `arrays`."""
         return self.files / part / f"{expect_key(key)}{'.json' if part == 'records' else '.safetensors'}"
 
-    def whole(self, key: str) -> Record | None:
-        """The record of a run, if its raw outputs are as they were written. What is damaged is set aside."""
-        found = self.record(key)
-        if found is not None and found.status == "ok" and found.arrays and not self.arrays(key):
-            self._reader.tell_lacking(key)
-            return None
-        return found
+    def is_whole(self, record: Record) -> bool:
+        """Tells whether a run's raw outputs are as they were written. What is damaged is set aside."""
+        if record.status == "ok" and record.arrays and not self.arrays(record.cell):
+            self._reader.tell_lacking(record.cell)
+            return False
+        return True
 
     def missing(self, keys: Iterable[str]) -> list[str]:
         """The keys of those among some runs that have no record that counts."""
@@ -285,19 +284,14 @@ class Store:
             return None
         return lock
 
-    def plans(self) -> list[StoredPlan]:
+    def plans(self) -> list[PlanTable]:
         """All plans, the oldest first."""
         self.check_schema()
-        found = [self._reader.read(file, plans.is_plan) for file in (self.files / "plans").glob("*.json")]
-        return [
-            self._many.plan(content)
-            for content in sorted((plan[0] for plan in found if plan is not None), key=plans.age)
-        ]
+        return self._reader.plans()
 
     def plan_heads(self) -> list[dict[str, Any]]:
         """All plans without their runs, the oldest first."""
-        self.check_schema()
-        return [table.head for table in self._reader.plans()]
+        return [plan.head for plan in self.plans()]
 
     def planned(self) -> "pd.DataFrame":
         """One row per planned run with its status. Of runs that users cannot distinguish, the newest plan's counts.
