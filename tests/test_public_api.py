@@ -29,6 +29,7 @@ def test_public_names_are_these():
         "load_arrays",
         "load_fit",
         "load_results",
+        "merge",
         "models",
         "own_file",
         "protocols",

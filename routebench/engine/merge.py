@@ -143,7 +143,7 @@ def _chosen(stores: Sequence[Store], found: Merged) -> dict[str, tuple[Store, Re
     """
     chosen = {}
     for key in sorted({file.stem for store in stores for file in (store.files / "records").glob("[!.]*.json")}):
-        known = [(store, record) for store in stores if is_key(key) and (record := store.whole(key)) is not None]
+        known = [(store, record) for store in stores if is_key(key) and (record := _whole(store, key)) is not None]
         if not known:
             continue
         kept, record = chosen[key] = min(known, key=_first) if len(known) > 1 else known[0]
@@ -155,6 +155,12 @@ def _chosen(stores: Sequence[Store], found: Merged) -> dict[str, tuple[Store, Re
             found.replaced.append(f"{_named(record)} of {kept.path}")
     found.runs = len(chosen)
     return chosen
+
+
+def _whole(store: Store, key: str) -> Record | None:
+    """A run's record, if its raw outputs are as they were written."""
+    found = store.record(key)
+    return found if found is not None and store.is_whole(found) else None
 
 
 def _first(one: tuple[Store, Record]) -> tuple[bool, bool, str, str]:
