@@ -2,7 +2,8 @@
 
 import re
 
-from routebench.analysis.comparison import compare
+from routebench.analysis._table import saved
+from routebench.analysis.comparison import comparison_of
 from routebench.analysis.folder import open_folder
 from routebench.analysis.named import named_pairs, named_table
 from routebench.engine.results import load_results
@@ -21,10 +22,10 @@ def tables_of(folder):
     markdown = export(opened, Choice(None, None, None), "markdown", "")
     told = [markdown if isinstance(markdown, str) else markdown.decode(), results.to_csv(index=False)]
     for runs in opened.parts:
-        found = answers(folder, runs.suite, runs.preset)
-        told += [text for one in found for text in (one.table.to_csv(), one.headline)]
+        found = answers(opened, runs.suite, runs.preset)
+        told += [text for one in found for text in (one.table.to_csv(), str(one.headline))]
         told += [
-            compare(runs).table.drop(columns="fit_seconds").to_csv(),
+            saved(comparison_of(runs).table).drop(columns="fit_seconds").to_csv(),
             named_table(runs).to_csv(),
             *map(str, named_pairs(runs)),
         ]

@@ -102,7 +102,7 @@ def test_five_people_with_two_seeds_each_give_the_tables_of_one_with_ten(tmp_pat
     store = Store(found.folder)
     count, intact = store.verify()
     assert (count, intact, store.warnings) == (40, 80, [])  # each with its answers and its network
-    key = next(store.records()).cell
+    key = next(iter(store.records())).cell
     assert routebench.load_fit(found.folder, key) is not None
 
 

@@ -193,9 +193,9 @@ def test_a_file_of_a_pack_is_a_file(packed, tmp_path, name, kind):
 
 
 @pytest.mark.parametrize("case", DAMAGES)
-def test_a_damaged_copy_is_made_anew(packed, cache, case):
+def test_a_damaged_copy_is_made_anew(packed, case):
     expected = run("export", packed, "--format", "csv")
-    (copy,) = (cache / "unpacked").iterdir()
+    copy = files_of(packed)
     damages(copy)[case]()
     ended = CliRunner().invoke(cli, ["export", str(packed), "--format", "csv"])
     assert (ended.stdout, ended.stderr) == (expected, "")
