@@ -3,12 +3,13 @@
 What is published travels with the package: `boards/NAME` holds the records and answers of a published comparison.
 """
 
+from routebench.ranking._board_page import write_board
 from routebench.ranking._boards import BOARDS, Board, PublishedBoard, board_of, expect_primary, published
 from routebench.ranking._measuring import Measured, Teller, Wanted, listed, measure, part_of, settings_of
 from routebench.ranking._page import as_table, told, write_page
 from routebench.ranking._shipping import ship, sums_of
 from routebench.ranking._standing import Machines, Row, Standing, standing_of
-from routebench.ranking._submission import Verification, missed, submit, verify
+from routebench.ranking._submission import Verification, entry_of, missed, submit, verify
 
 __all__ = [
     "BOARDS",
@@ -23,6 +24,7 @@ __all__ = [
     "Wanted",
     "as_table",
     "board_of",
+    "entry_of",
     "expect_primary",
     "listed",
     "measure",
@@ -36,5 +38,6 @@ __all__ = [
     "sums_of",
     "told",
     "verify",
+    "write_board",
     "write_page",
 ]

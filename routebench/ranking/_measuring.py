@@ -3,7 +3,7 @@
 import math
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from routebench.analysis.contenders import contenders_of, difference_between
 from routebench.engine.origin import recorded_as
 from routebench.engine.results import Store
 from routebench.engine.running import Call, Counts, Listener, PlannedRun, SuiteOptions, prepare
-from routebench.engine.suites import METHOD, Cell, ChosenSettings
+from routebench.engine.suites import METHOD, Cell, ChosenPoint, ChosenSettings
 from routebench.engine.tuning import choose
 from routebench.errors import UserError
 from routebench.quantities import spoken
@@ -128,8 +128,7 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
     settings = choose(trials.plan, call.store)
     file = call.store.path / f"{_as_file(wanted.method)}.{wanted.board.part[0]}.{wanted.board.tuned_on}.settings.json"
     settings.write(file)
-    choices = (one for one in settings.choices if one.method == label)
-    best = max(choices, key=lambda one: (one.score, -(one.iterations or 0)))
+    best = best_of(one for one in settings.choices if one.method == label)
     found = replace(nothing, iterations=best.iterations, settings=file)
     tell.say(f"tuned: {best.title} has the highest score of a fold of the training images, {best.score:.2f} %")
     for seeds in dict.fromkeys((min(FIRST, wanted.board.seeds), wanted.board.seeds)):
@@ -149,6 +148,15 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
         if is_first and own.run:
             tell.say(_first_look(call.store, wanted.board, found))
     return found
+
+
+def best_of(choices: Iterable[ChosenPoint]) -> ChosenPoint:
+    """The choice with the highest score of a method's choices for each T; of equal ones that of the smallest T.
+
+    Args:
+        choices: one for each T.
+    """
+    return max(choices, key=lambda one: (one.score, -(one.iterations or 0)))
 
 
 def part_of(store: Store, board: Board) -> Runs | None:

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pandas import DataFrame
 
 from routebench import atomic
-from routebench.analysis import Verdict, figures, forest, palette, wording
+from routebench.analysis import Method, Verdict, figures, forest, palette, wording
 from routebench.analysis.markup import of_package
 from routebench.ranking._standing import Machines, Row, Standing
 
@@ -49,7 +49,7 @@ def as_table(standing: Standing) -> DataFrame:
 
 def _cells(row: Row, standing: Standing) -> tuple[str, ...]:
     return (
-        _name(row, standing),
+        name_of(row, standing.mine),
         row.rank,
         format(row.mean, "±.2"),
         _gain(row),
@@ -59,11 +59,15 @@ def _cells(row: Row, standing: Standing) -> tuple[str, ...]:
     )
 
 
-def _name(row: Row, standing: Standing) -> str:
-    marks = [
-        *(["exploratory"] if row.is_mine and row.method != standing.mine else []),
-        *(["earlier version"] if row.older else []),
-    ]
+def name_of(row: Row, ranked: Method | None = None) -> str:
+    """The name of a row, with what has to be known of it in parentheses.
+
+    Args:
+        row: the row.
+        ranked: the new method's configuration that is ranked; None where rows of others are left out.
+    """
+    is_beside = row.is_mine and ranked is not None and row.method != ranked
+    marks = [*(["exploratory"] if is_beside else []), *(["earlier version"] if row.older else [])]
     return " ".join([row.method.marked, *(f"({mark})" for mark in marks)])
 
 
@@ -85,7 +89,7 @@ def told(standing: Standing) -> list[str]:
 def _answer(standing: Standing) -> list[str]:
     if standing.mine is None or not standing.seeds:
         return ["No run of the method has a result, so that it has no place."]
-    row = next(row for row in standing.rows if row.method == standing.mine)
+    row = next(row for row in standing.rows if row.is_mine and row.method == standing.mine)
     place = "" if standing.ranks is None else f"place {standing.place}, "
     said = [f"{standing.mine.text}: {place}{row.mean:±.2} % over {wording.plural(standing.seeds, 'seed')}."]
     for against, (found, verdict) in standing.named.items():
@@ -155,12 +159,9 @@ def write_page(
     Raises:
         UserError: it cannot be written.
     """
-    environment = Environment(
-        loader=PackageLoader("routebench.ranking"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
     answer, *rest = told(standing)
-    text = environment.get_template("board.html").render(
+    text = rendered(
+        "place.html",
         standing=standing,
         title=answer,
         said=rest,
@@ -169,12 +170,28 @@ def write_page(
         figure=_figure(standing),
         facts={"board": standing.board.title, "published results": standing.origin, **facts},
         settings=settings,
+    )
+    atomic.write_output(page, text, "the board")
+    return page
+
+
+def rendered(template: str, **found: Any) -> str:
+    """A page in the look of reports.
+
+    Args:
+        template: the name of its file.
+        found: the variables of the template.
+    """
+    environment = Environment(
+        loader=PackageLoader("routebench.ranking"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template(template).render(
+        **found,
         style=of_package("routebench.report", "templates", ("page.css",)),
         light=[(palette.NAMES[colour], colour) for colour in palette.ON_DARK],
         dark=[(palette.NAMES[colour], palette.ON_DARK[colour]) for colour in palette.ON_DARK],
     )
-    atomic.write_output(page, text, "the board")
-    return page
 
 
 def _figure(standing: Standing) -> Any:

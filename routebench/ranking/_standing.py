@@ -70,6 +70,7 @@ class Row:
         verdict: what that shows, from the side of the new method; None for its own rows.
         images: the same difference, as if test images were drawn anew as well; unknown where answers are missing.
         is_mine: whether it is the new method, with whatever T.
+        parameters: the number of weights; NaN where unknown.
         older: its parts that have another version today, with the versions then and now.
     """
 
@@ -82,6 +83,7 @@ class Row:
     verdict: Verdict | None = None
     images: Estimate = field(default_factory=Estimate)
     is_mine: bool = False
+    parameters: float = math.nan
     older: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -346,9 +348,20 @@ def _own_rows(  # noqa: PLR0917  # what `standing_of` found, handed on once
             _multiple(times, one, base),
             _in_words(place) if one is ranked else NOTHING,
             is_mine=True,
+            parameters=_parameters(own, one),
         )
         for one in mine
     ]
+
+
+def published_rows(known: PublishedBoard) -> list[Row]:
+    """The rows of a board as they were published.
+
+    Args:
+        known: the board.
+    """
+    theirs = [one for one in comparison_of(known.runs).contenders.values() if one.accuracies]
+    return _published_rows(known, None, theirs, {})
 
 
 def _published_rows(
@@ -373,10 +386,18 @@ def _published_rows(
                 apart,
                 verdict,
                 sides.images(one) if sides else Estimate(),
+                parameters=row["parameters"],
                 older=older_parts(known.record(next(iter(one.cells.values()))).identity),
             )
         )
     return rows
+
+
+def _parameters(runs: Runs, one: Contender) -> float:
+    """The number of weights of a method's network; NaN where it was not kept."""
+    values = runs.values("parameters")
+    own = values.loc[values["cell"].isin([*one.cells.values()]), "value"]
+    return float(own.iloc[0]) if len(own) else math.nan
 
 
 def _times(runs: Runs) -> dict[str, float]:

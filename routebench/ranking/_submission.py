@@ -24,7 +24,7 @@ from routebench.engine.suites import Cell, ChosenSettings
 from routebench.engine.tuning import choose
 from routebench.errors import UserError
 from routebench.ranking._boards import PACKED, PublishedBoard, board_of, published
-from routebench.ranking._measuring import Teller, Wanted, label_of, only, part_of
+from routebench.ranking._measuring import Teller, Wanted, best_of, label_of, only, part_of
 from routebench.ranking._standing import Machines, Standing, standing_of
 from routebench.received import read_plain
 from routebench.registry import plugin_files
@@ -131,8 +131,7 @@ def place_of(claim: ClaimedPlace, known: PublishedBoard) -> Standing:
         UserError: the runs cannot be compared with the published ones.
     """
     runs = part_of(claim.store, known.board)
-    choices = [one for one in claim.settings.choices if one.method == claim.label]
-    best = max(choices, key=lambda one: (one.score, -(one.iterations or 0)))
+    best = best_of(one for one in claim.settings.choices if one.method == claim.label)
     if runs is None:
         raise UserError(f"{claim.label}: expected runs of {known.board.title}, got none; `rank` makes them")
     return standing_of(known, runs, claim.store, claim.label, best.iterations)
@@ -291,6 +290,32 @@ def verify(folder: Path, count: int, draw: int, tell: Teller, beside: Path | Non
             tell.say(f"training {cell} again")
             agreements[str(cell)] = _again(cell, record, claim.store)
         return Verification(about, standing, agreements, len(claim.cells))
+
+
+def entry_of(folder: Path, beside: Path | None = None) -> tuple[dict[str, Any], Standing, list[tuple[str, Any]]]:
+    """A submission as a board shows it, from its files alone: no code of it is run. `verify` says whether it holds.
+
+    Args:
+        folder: the submission.
+        beside: results that stand in place of the published ones in the package.
+
+    Returns:
+        what it says of itself, its place, and the settings of its ranked configuration, by name.
+
+    Raises:
+        UserError: it is no submission, its files have changed, or its results cannot be compared.
+    """
+    about, _ = _about(folder)
+    known = published(board_of(str(about["board"])), beside)
+    settings = ChosenSettings.read(folder / SETTINGS, str(about["label"]))
+    choices = [one for one in settings.choices if one.method == about["label"]]
+    store = Store(folder)
+    runs = part_of(store, known.board)
+    if runs is None or not choices:
+        raise UserError(f"{str(folder)!r}: expected results of {about['label']} on {known.board.title}, got none")
+    best = best_of(choices)
+    standing = standing_of(known, runs, store, str(about["label"]), best.iterations)
+    return about, standing, [*best.point.items()]
 
 
 def _drawn(claim: ClaimedPlace, count: int, seed: str) -> Iterator[tuple[Cell, Record]]:

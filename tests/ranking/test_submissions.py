@@ -1,6 +1,7 @@
 """Submissions: what is refused when they are made, and what a verifier sees of one that was tampered with."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -256,3 +257,56 @@ def test_the_chance_of_missing_false_runs_is_hypergeometric():
     assert missed(10, 3, 1) == pytest.approx(0.7)
     assert missed(88, 3, 10) == pytest.approx((78 * 77 * 76) / (88 * 87 * 86))
     assert missed(10, 3, 8) == 0
+
+
+def board_page(routebench_in, board, *arguments):
+    return routebench_in("board", *arguments, "--board", board[0], "--beside", board[1])
+
+
+def test_the_board_shows_published_rows_and_submissions_sorted_by_gain(folder, board, routebench_in):
+    (folder / "submissions").mkdir()
+    shutil.move(folder / "sent", folder / "submissions" / "sharper <1>")
+    (folder / "sharper.py").unlink()
+    found = board_page(routebench_in, board, "submissions", "-o", "b.html")
+    assert found.code == 0 and found.out == "board: b.html, with 1 submissions\n", found
+    page = (folder / "b.html").read_text()
+    names = re.findall(r'<th scope="row">(?:<a href="([^"]*)">)?([^<]+)', page)
+    assert ("b.sharper-1-.html", "★ Sharper") in names
+    assert {"EM, T\u00a0=\u00a01", "Uniform routing (baseline)", "CNN (baseline)"} <= {name for _, name in names}
+    assert "A. Tester" in page and "routebench" in page
+    gains = [float(told.replace("−", "-")) for told in re.findall(r'</th><td class="number">([+−]?[0-9.]+) ', page)]
+    assert gains == sorted(gains, reverse=True) and len(gains) == len(names) - 1, "uniform routing has none"
+    assert "★ Sharper: place" in (folder / "b.sharper-1-.html").read_text()
+
+
+def test_the_board_leaves_out_what_is_damaged_and_says_so(folder, board, routebench_in):
+    (folder / "submissions").mkdir()
+    shutil.copytree(folder / "sent", folder / "submissions" / "whole")
+    shutil.move(folder / "sent", folder / "submissions" / "damaged")
+    (folder / "submissions" / "damaged" / "arrays.parquet").write_bytes(b"")
+    found = board_page(routebench_in, board, "submissions")
+    assert (
+        found.code == 3 and "left out: " in found.error and "arrays.parquet is missing, or has changed" in found.error
+    )
+    page = (folder / "board.html").read_text()
+    assert "1 of 2 submissions" in page and "Left out: " in page
+
+
+def test_a_link_of_a_board_leads_to_the_web_alone(folder, board, routebench_in):
+    (folder / "submissions").mkdir()
+    reseal(folder, lambda content: content.update(code="javascript:alert(1)", who="<b>x</b>"))
+    shutil.copytree(folder / "sent", folder / "submissions" / "a")
+    reseal(folder, lambda content: content.update(code="https://example.org/a?b=1&c=2"))
+    shutil.move(folder / "sent", folder / "submissions" / "b")
+    assert board_page(routebench_in, board, "submissions").code == 0
+    page = (folder / "board.html").read_text()
+    assert "javascript:" not in page and "<b>" not in page and "&lt;b&gt;x" in page
+    assert page.count('rel="nofollow noopener"') == 1 and 'href="https://example.org/a?b=1&amp;c=2"' in page
+
+
+def test_a_board_without_submissions_and_bad_calls(board, routebench_in, tmp_path):
+    assert board_page(routebench_in, board).out == "board: board.html, with 0 submissions\n"
+    assert "expected a folder of submissions" in board_page(routebench_in, board, "nowhere").error
+    assert "did you mean 'quick'" in routebench_in("board", "--board", "quik").error
+    shipped = routebench_in("board", "--board", "full", "-o", "full.html")
+    assert shipped.code == 0 and (tmp_path / "full.html").read_text().count("<tr class=") == 27

@@ -1,0 +1,132 @@
+"""The board as one static page: published rows and all submissions of a folder, each with a page of its own."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from routebench import atomic
+from routebench.analysis import wording
+from routebench.errors import UserError
+from routebench.ranking._boards import Board, PublishedBoard, published
+from routebench.ranking._page import name_of, rendered, write_page
+from routebench.ranking._standing import Row, published_rows
+from routebench.ranking._submission import ABOUT, entry_of
+
+COLUMNS = ("Method", "Gain, points", "Rank", "Accuracy, %", "Cost", "T", "Parameters", "Date", "Who", "Code")
+
+
+@dataclass(frozen=True)
+class BoardEntry:
+    """A row of the board.
+
+    Args:
+        row: its numbers.
+        cells: its texts, but for the link to its code.
+        page: the file of its own page; empty for published rows.
+        code: the address of its code; empty where none is told.
+    """
+
+    row: Row
+    cells: tuple[str, ...]
+    page: str = ""
+    code: str = ""
+
+
+def write_board(
+    board: Board, submissions: Path | None, page: Path, beside: Path | None = None
+) -> tuple[int, list[str]]:
+    """Writes a board's page, and beside it a page for each submission. No code of a submission is run.
+
+    Args:
+        board: the board.
+        submissions: a folder of submissions, one folder each; None for none.
+        page: the file.
+        beside: results that stand in place of the published ones in the package.
+
+    Returns:
+        the number of submissions on it, and why others are left out, a line each.
+
+    Raises:
+        UserError: the page cannot be written, the folder is not there, or the published results are damaged.
+    """
+    atomic.expect_place(page, "the board")
+    known = published(board, beside)
+    if submissions is not None and not submissions.is_dir():
+        raise UserError(f"expected a folder of submissions, and {str(submissions)!r} is none")
+    folders = sorted(file.parent for file in submissions.glob(f"*/{ABOUT}")) if submissions else []
+    entries, left_out = [_of_published(row, known) for row in published_rows(known)], []
+    for folder in folders:
+        try:
+            found = _of_submission(folder, board, page, beside)
+        except UserError as error:
+            left_out.append(str(error))
+        else:
+            entries += [found] if found else []
+    count = sum(bool(entry.page) for entry in entries)
+    entries.sort(key=lambda entry: -entry.row.gain.mean if entry.row.gain.known else _place_of_base(entry.row))
+    title = f"Board {board.part[0]}, {board.part[1]}: methods by their gain over uniform routing"
+    text = rendered(
+        "board.html", title=title, board=board, columns=COLUMNS, entries=entries, left_out=left_out, count=count,
+        of=len(folders),
+    )  # fmt: skip
+    atomic.write_output(page, text, "the board")
+    return count, left_out
+
+
+def _place_of_base(row: Row) -> float:
+    """Sort key of a row without a gain: uniform routing gains nothing; what was not measured comes last."""
+    return 0.0 if row.method.is_base else math.inf
+
+
+def _of_published(row: Row, known: PublishedBoard) -> BoardEntry:
+    return BoardEntry(row, _cells(row, _date_of(row, known), "routebench"))
+
+
+def _date_of(row: Row, known: PublishedBoard) -> str:
+    cells = [cell for cell, method in known.runs.methods.items() if method == row.method]
+    finished = [str(known.record(cell).provenance.get("finished", ""))[:10] for cell in cells[:1]]
+    return finished[0] if finished and finished[0] else wording.NOTHING
+
+
+def _of_submission(folder: Path, board: Board, page: Path, beside: Path | None) -> BoardEntry | None:
+    """The row of a submission, whose own page is written; None for one of another board."""
+    about, standing, settings = entry_of(folder, beside)
+    if about["board"] != board.name:
+        return None
+    if standing.ranks is None:
+        raise UserError(f"{folder.name}: nothing is ranked: uniform routing differs there, or no run has a result")
+    row = next(row for row in standing.rows if row.is_mine and row.method == standing.mine)
+    own = page.with_name(f"{page.stem}.{re.sub(r'[^A-Za-z0-9._-]+', '-', folder.name)}.html")
+    write_page(standing, own, _facts(about), settings)
+    return BoardEntry(
+        row, _cells(row, str(about.get("date", "")), str(about.get("who", ""))), own.name, _address(about)
+    )
+
+
+def _facts(about: Mapping[str, Any]) -> dict[str, str]:
+    told = {"who": "who", "date": "date", "licence": "licence", "cite": "cite", "code": "code", "method": "method"}
+    return {name: str(about[key]) for key, name in told.items() if about.get(key)}
+
+
+def _address(about: Mapping[str, Any]) -> str:
+    """The address of the code, if it is one of the web: a link may lead nowhere else."""
+    told = str(about.get("code", ""))
+    return told if urlsplit(told).scheme in ("http", "https") else ""
+
+
+def _cells(row: Row, date: str, who: str) -> tuple[str, ...]:
+    return (
+        name_of(row),
+        wording.NOTHING if row.method.is_base and not row.is_mine else format(row.gain, "+.2"),
+        row.rank,
+        format(row.mean, "±.2"),
+        wording.NOTHING if math.isnan(row.cost) else f"{row.cost:.1f} ×",
+        str(row.method.iterations or wording.NOTHING),
+        wording.count(row.parameters),
+        date or wording.NOTHING,
+        who or wording.NOTHING,
+    )
