@@ -17,6 +17,7 @@ R = TypeVar("R")
 ACCEPTED = {
     str: (str, "text"), Path: (os.PathLike, "a path"), float: (Real, "a number"), int: (Integral, "a whole number"),
     bool: (bool, "true or false"), NoneType: (NoneType, "none"), Sequence: (Collection, "a list of these"),
+    range: (range, "a range"),
 }  # fmt: skip
 """The types that are accepted where a type is annotated, and their name in words."""
 

@@ -534,9 +534,9 @@ def ranked(
     """
     from routebench import atomic, ranking
 
-    known = ranking.published(ranking.board_of(asked["board"]), None if beside is None else Path(beside))
-    ranking.expect_primary(known.board, asked["until"])
     wanted = _wanted(method, **asked)
+    ranking.expect_primary(wanted.board, asked["until"])
+    known = ranking.published(wanted.board, None if beside is None else Path(beside))
     page = Path(output) if output is not None else wanted.results / f"rank.{'.'.join(wanted.board.part)}.html"
     atomic.expect_place(page, "the board", named=output is not None)
     _expect_conforming(method, wanted, tell)
@@ -565,9 +565,9 @@ def submit(method: str | Path, folder: Path, *, beside: Path | None = None, **as
     """
     from routebench import ranking
 
-    known = ranking.published(ranking.board_of(asked["board"]), beside)
     facts = {name: asked.pop(name) for name in ("who", "licence", "code", "cite")}
     wanted = _wanted(method, **asked)
+    known = ranking.published(wanted.board, beside)
     ranking.submit(wanted, known, folder, {name: value for name, value in facts.items() if value})
     return f"{wanted.method} on {known.board.title}"
 
@@ -581,8 +581,8 @@ def listed_ranking(method: str | Path, *, beside: Path | None = None, **asked: A
     """
     from routebench import ranking
 
-    known = ranking.published(ranking.board_of(asked["board"]), beside)
-    return ranking.listed(_wanted(method, **asked), known)
+    wanted = _wanted(method, **asked)
+    return ranking.listed(wanted, ranking.published(wanted.board, beside))
 
 
 def _wanted(
@@ -597,7 +597,7 @@ def _wanted(
         name = _of_session(method)
         return ranking.Wanted(own, name, plugins, **{**execution, "isolate": False})
     text = str(method)
-    if not (text.partition(".py:")[0].endswith(".py") or ".py:" in text or Path(text).is_dir()):
+    if not (text.partition(".py:")[0].endswith(".py") or ".py:" in text or os.path.isdir(text)):  # noqa: PTH112  # of names that no file can have, too
         refuse_unknown(plugins, methods=(chosen or text,))
         return ranking.Wanted(own, chosen or text, plugins, **execution)
     together = tuple(dict.fromkeys([*plugins, text]))

@@ -1,6 +1,7 @@
 """The board as one static page: published rows and all submissions of a folder, each with a page of its own."""
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,9 +55,9 @@ def write_board(
         UserError: the page cannot be written, the folder is not there, or the published results are damaged.
     """
     atomic.expect_place(page, "the board")
-    known = published(board, beside)
-    if submissions is not None and not submissions.is_dir():
+    if submissions is not None and not os.path.isdir(submissions):  # noqa: PTH112  # of any name
         raise UserError(f"expected a folder of submissions, and {str(submissions)!r} is none")
+    known = published(board, beside)
     folders = sorted(file.parent for file in submissions.glob(f"*/{ABOUT}")) if submissions else []
     entries, left_out = [_of_published(row, known) for row in published_rows(known)], []
     for folder in folders:

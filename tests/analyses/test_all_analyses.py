@@ -40,7 +40,7 @@ WITHOUT_RESULTS = {"accuracy-table", "failures", "primary-comparisons", "toy-inf
 def folders(tmp_path_factory):
     """The parts of each folder, the smaller folders first."""
     path = tmp_path_factory.mktemp("made")
-    finals = test_tuned_comparisons.finals(path / "finals", methods=(parse("em"), parse("heinsen")), seeds=2)
+    finals = test_tuned_comparisons.finals(path / "finals", methods=(parse("em"), parse("heinsen")), seeds=range(2))
     trials = test_tuned_comparisons.trials(path / "trials", methods=(parse("em"),))
     parts = test_parts_analysis.runs_of(path / "parts")
     objects = test_objects_analyses.runs_of(path / "objects")

@@ -81,7 +81,7 @@ def trials(path, **choices):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    return finals(tmp_path_factory.mktemp("finals"), seeds=5)
+    return finals(tmp_path_factory.mktemp("finals"), seeds=range(5))
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_iterations_that_were_not_named_are_told_apart_from_those_that_were(tmp_
             plain(cell) + (planted.get(cell.identity.method, 3.0) if (cell.identity.iterations or 0) > 1 else 0.0)
         ),
     )
-    runs = finals(tmp_path, seeds=5)
+    runs = finals(tmp_path, seeds=range(5))
     said, pairs, table = headline_of(runs).said, over_first(runs), named_table(runs)
     pairs_named = [*zip(table["method"], table["against"], strict=True)]
     named = {one.exact for one, other in pairs_named if is_over_first(one, other)}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from routebench.analysis import Verdict
 from routebench.comparing import Tolerance, Wishes, compare_folders, verdict
 from routebench.comparing._evidence import _by_t
 from routebench.comparing._verdicts import ALL, METHOD, SETTING
@@ -61,7 +62,7 @@ def test_memory_is_counted_and_needs_no_test(tmp_path):
     head = costs(tmp_path / "head", larger("em", 1.2), "training_memory")
     comparison = compare_folders(base, head, Wishes())
     assert {row.evidence.kind for row in comparison.changes} == {"counted"}
-    assert {row.method for row in comparison.with_verdict("regression")} == {"em"}
+    assert {row.method for row in comparison.with_verdict(Verdict.REGRESSION)} == {"em"}
     assert verdict(comparison).startswith("Regression: training_memory in ")
     little = costs(tmp_path / "little", larger("em", 1.009), "training_memory")
     assert compare_folders(base, little, Wishes()).exit_code == 0

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from routebench.analysis import Verdict
 from routebench.comparing import Wishes, as_json, as_markdown, as_text, compare_folders, read_tolerances, verdict
 from routebench.errors import UserError
 from tests.comparing.planted import COST, headline, in_turn, trained_again, write
@@ -173,7 +174,7 @@ def test_what_may_be_zero_or_negative_is_compared_by_difference(tmp_path, unit, 
         higher=higher,
     )
     assert comparison.exit_code == 1
-    worse = {change.method.split("[")[0] for change in comparison.with_verdict("regression")}
+    worse = {change.method.split("[")[0] for change in comparison.with_verdict(Verdict.REGRESSION)}
     assert worse == {"dynamic", "em"}
 
 

@@ -14,6 +14,7 @@ from routebench.analysis.comparison import comparison_of, contenders_of
 from routebench.errors import UserError
 from routebench.ops import length, squash
 from routebench.ranking import Machines, standing_of
+from routebench.registry import extensions
 from tests.ranking import made
 
 
@@ -22,9 +23,10 @@ def ranked(board, tmp_path_factory):
     """A method that joined the small board, and the folder of its results."""
     folder = tmp_path_factory.mktemp("ranked")
     name, published = board
-    found = routebench.rank(
-        made.method(folder), board=name, beside=published, results=folder / "own", jobs=1, isolate=False
-    )
+    with extensions.restored():
+        found = routebench.rank(
+            made.method(folder), board=name, beside=published, results=folder / "own", jobs=1, isolate=False
+        )
     return found, folder / "own"
 
 

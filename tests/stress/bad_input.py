@@ -71,7 +71,8 @@ CALLS = {
     "migrate": ("migrate", "absent", "-o", "out"),
     "new-method": ("new-method", "a.b"), "publish": ("publish", "absent"), "report": ("report", "absent"),
     "reproduce": ("reproduce", "absent"), "status": ("status", "absent"), "list": ("list", "method"),
-    "doctor": ("doctor",),
+    "doctor": ("doctor",), "merge": ("merge", "absent", "absent", "-o", "out"), "rank": ("rank", "dynamc"),
+    "submit": ("submit", "absent.py", "-o", "out"), "verify": ("verify", "absent"), "board": ("board", "absent"),
 }  # fmt: skip
 """A quick call of every command, nearly all of them wrong."""
 

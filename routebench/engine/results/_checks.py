@@ -4,6 +4,7 @@ import marshal
 import math
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from routebench.errors import UserError, printable
@@ -41,7 +42,7 @@ is_text, is_flag, is_list = map(of_type, (str, bool, list))
 
 def is_name(value: Any) -> bool:
     """A text that names a file in a folder, and none elsewhere."""
-    return is_text(value) and value[:1] not in ("", ".") and not {*value} & {"/", "\\", "\0"}
+    return is_text(value) and Path(value).name == value not in ("", "..") and "\0" not in value
 
 
 def is_whole(value: Any) -> bool:

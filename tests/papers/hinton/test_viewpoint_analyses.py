@@ -46,9 +46,8 @@ def measurement(label, iterations, seed):
 
 
 def folder(path, seeds=SEEDS, without=(), data="rendered-shapes-small-azimuth"):
-    made = plan(
-        load_suite("viewpoint"), "quick", Choices(methods=(parse("dynamic"), parse("none")), seeds=seeds, data=data)
-    )
+    chosen = Choices(methods=(parse("dynamic"), parse("none")), seeds=range(seeds), data=data)
+    made = plan(load_suite("viewpoint"), "quick", chosen)
 
     def measured(cell):
         known = (cell.label, cell.identity.iterations)

@@ -22,7 +22,7 @@ STEPS = {"steps": 20, "step_size": 0.2, "free": ["classes"]}
 def runs_of(folder, seeds, measure=None):
     with pytest.MonkeyPatch.context() as patch:
         small_digits.register(patch)
-        made = plan(load_suite("kiefer-sparsity"), "smoke", Choices(seeds=seeds, data=SMALL))
+        made = plan(load_suite("kiefer-sparsity"), "smoke", Choices(seeds=range(seeds), data=SMALL))
 
         def found(cell):
             told = measure(cell) if measure else None

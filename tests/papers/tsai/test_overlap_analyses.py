@@ -59,7 +59,7 @@ def measured(cell):
 
 
 def folder_of(path, seeds):
-    made = plan(load_suite("overlap"), "smoke", Choices(methods=(parse("dynamic"), parse("em")), seeds=seeds))
+    made = plan(load_suite("overlap"), "smoke", Choices(methods=(parse("dynamic"), parse("em")), seeds=range(seeds)))
     (only,) = parts_of(made, path, measured)
     return only
 
