@@ -205,6 +205,7 @@ class Ended(NamedTuple):
 
 def ended(tried: Try, folder: Path) -> Ended:
     """Makes the call in this process, which it leaves as it was."""
+    before = {path.name for path in folder.iterdir()}  # what earlier calls wrote whose value happened to be good
     file = folder / tried.file[0]
     file.write_text(tried.file[1], encoding="utf-8", errors="surrogatepass")
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
@@ -227,7 +228,7 @@ def ended(tried: Try, folder: Path) -> Ended:
         signal.signal(signal.SIGTERM, on_termination)
     file.unlink()
     printed, told = (one.buffer.getvalue().decode(errors="replace") for one in (out, err))
-    return Ended(code, printed, told, sorted(path.name for path in folder.iterdir()))
+    return Ended(code, printed, told, sorted({path.name for path in folder.iterdir()} - before))
 
 
 def fault(end: Ended) -> str:
