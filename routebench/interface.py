@@ -539,7 +539,7 @@ def ranked(
     known = ranking.published(wanted.board, None if beside is None else Path(beside))
     page = Path(output) if output is not None else wanted.results / f"rank.{'.'.join(wanted.board.part)}.html"
     atomic.expect_place(page, "the board", named=output is not None)
-    _expect_conforming(method, wanted, tell)
+    _expect_conforming(method, wanted)
     measured = ranking.measure(wanted, tell)
     runs = ranking.part_of(measured.store, wanted.board) if measured.settings else None
     if runs is None:
@@ -622,13 +622,12 @@ def _of_session(method: "type[RoutingMethod]") -> str:
     return known
 
 
-def _expect_conforming(method: "str | Path | type[RoutingMethod]", wanted: "Wanted", tell: "Teller") -> None:
+def _expect_conforming(method: "str | Path | type[RoutingMethod]", wanted: "Wanted") -> None:
     """Checks a method before hours are spent on it.
 
     Raises:
         UserError: it does what no method may, or not what it claims.
     """
-    tell.say(f"checking {wanted.method}")
     found = check(method) if isinstance(method, type) else check(wanted.method, plugins=wanted.plugins)
     if not found.conforms:
         first = found.faults[0]

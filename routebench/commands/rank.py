@@ -67,6 +67,8 @@ def command(method: str, output: Path | None, dry_run: bool, **asked: Any) -> No
         for line in listed_ranking(method, **asked):
             tell.say(line)
         return
+    if sys.stderr.isatty():
+        click.echo(f"checking {shown(method)}, which takes up to a minute ...", err=True)
     found = ranked(method, tell, output=output, **asked)
     if found.standing is not None:
         _show(console, found.standing)
