@@ -30,6 +30,8 @@ ENDINGS = {"plans": ".json", "records": ".json", "arrays": ".safetensors"}
 PARTS = (*ENDINGS, "fits", "locks", "index", "damaged")
 """Folders in a results folder."""
 LEVEL = 12  # of zstd; 19 takes thirty times as long for a tenth less of a published pack
+TOGETHER = 1 << 26
+"""Bytes that are packed at once; a part's last files may be fewer."""
 UNPACKED = 1 << 30
 """Bytes that a file of a pack may always hold."""
 TIMES = 200
@@ -69,12 +71,7 @@ def pack(results: Path, folder: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".packing-", dir=folder) as made:
             for name, parts in HELD.items():
-                held = {
-                    file.relative_to(results).as_posix(): read_plain(file, TENSORS)[0]
-                    for file in _files(results, parts)
-                }
-                count += len(held)
-                _write(Path(made) / name, held)
+                count += _write(Path(made) / name, _held_in(results, parts))
             for name in (ARRAYS, RECORDS):  # the records last: with them the folder counts as a pack
                 os.replace(Path(made) / name, folder / name)
     return count
@@ -179,14 +176,22 @@ def _expect_free(folder: Path) -> None:
         raise UserError(f"{str(folder)!r} holds results already ({held[0]}); name another folder with -o")
 
 
-def _files(results: Path, parts: Iterable[str]) -> Iterator[Path]:
-    """The files of some parts, by name."""
-    for part in parts:
-        yield from sorted((results / part).glob(f"[!.]*{ENDINGS[part]}"))
+def _held_in(results: Path, parts: Iterable[str]) -> Iterator[dict[str, bytes]]:
+    """The files of some parts, by name, as many at once as `TOGETHER` says."""
+    held: dict[str, bytes] = {}
+    left = TOGETHER
+    for file in (file for part in parts for file in sorted((results / part).glob(f"[!.]*{ENDINGS[part]}"))):
+        content, _ = read_plain(file, TENSORS)
+        held[file.relative_to(results).as_posix()] = content
+        left -= len(content)
+        if left < 0:
+            yield held
+            held, left = {}, TOGETHER
+    yield held
 
 
-def _write(file: Path, held: Mapping[str, bytes]) -> None:
-    """Writes files' names and bytes as a table, and verifies it by reading.
+def _write(file: Path, groups: Iterable[Mapping[str, bytes]]) -> int:
+    """Writes files' names and bytes as a table, and verifies it by reading; returns their number.
 
     Raises:
         UserError: the table read differs from the table written.
@@ -194,13 +199,18 @@ def _write(file: Path, held: Mapping[str, bytes]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    table = pa.table({"file": pa.array(held, pa.string()), "content": pa.array(held.values(), pa.large_binary())})
-    with file.open("wb") as opened:  # of a path, pyarrow reads text in UTF-8
-        parquet.write_table(table, opened, compression="zstd", compression_level=LEVEL, use_dictionary=False)
-    del table
-    same = [held.get(name) == content for name, content in _content(file)]
-    if len(same) != len(held) or not all(same):
+    schema = pa.schema({"file": pa.string(), "content": pa.large_binary()})
+    style = {"compression": "zstd", "compression_level": LEVEL, "use_dictionary": False}
+    sums: dict[str, bytes] = {}
+    # a file, because of a path pyarrow reads text in UTF-8
+    with file.open("wb") as opened, parquet.ParquetWriter(opened, schema, **style) as writer:
+        for held in groups:
+            writer.write_table(pa.table([[*held], [*held.values()]], schema))
+            sums |= {name: hashlib.sha256(content).digest() for name, content in held.items()}
+    same = [sums.get(name) == hashlib.sha256(content).digest() for name, content in _content(file)]
+    if len(same) != len(sums) or not all(same):
         raise UserError(f"{str(file)!r} could not be written: the disk gives back other bytes than it got")
+    return len(sums)
 
 
 def _content(file: Path) -> Iterator[tuple[str, bytes]]:
