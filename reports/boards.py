@@ -1,4 +1,4 @@
-"""Makes the boards of `routebench rank` anew from the published packs, after one of these was published again.
+"""Writes the boards of `routebench rank` from the published packs. Run it after a pack was published again.
 
 python -m reports.boards
 """

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from routebench.capsules import Sizes, Votes
     from routebench.engine.results import load_arrays, load_results
     from routebench.engine.running import Progress, load_fit
-    from routebench.interface import Placement, SuiteRun, check, compare, merge, rank, run_suite, write_report
+    from routebench.interface import SuiteRun, check, compare, merge, run_suite, write_report
+    from routebench.joining import Placement, rank
     from routebench.recipe import Recipe
     from routebench.registry import analyses, datasets, own_file
     from routebench.routing import Routed, RoutingMethod
 
 _MODULE_OF = {
     "Progress": "routebench.engine.running",
-    "Placement": "routebench.interface",
+    "Placement": "routebench.joining",
     "Recipe": "routebench.recipe",
     "Routed": "routebench.routing",
     "RoutingMethod": "routebench.routing",
@@ -44,7 +45,7 @@ _MODULE_OF = {
     "load_results": "routebench.engine.results",
     "merge": "routebench.interface",
     "own_file": "routebench.registry",
-    "rank": "routebench.interface",
+    "rank": "routebench.joining",
     "run_suite": "routebench.interface",
     "write_report": "routebench.interface",
 }

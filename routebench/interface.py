@@ -6,11 +6,11 @@ Plug-ins run in processes of their own here, as they do from the command line.
 import contextlib
 import html
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from routebench.catalogue import refuse_unknown
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from routebench.comparing import FolderComparison
     from routebench.conformance import Checkup
     from routebench.engine.merge import Merged
-    from routebench.engine.running import Call, Counts, Listener, PlannedRun, Progress
-    from routebench.ranking import Measured, Standing, Teller, Wanted
+    from routebench.engine.running import Call, Counts, PlannedRun, Progress
     from routebench.report import NetworkAnswer, Written
     from routebench.routing import RoutingMethod
 
@@ -82,7 +81,7 @@ class SuiteRun:
 
     @cached_property
     def _answers(self) -> "dict[str, list[NetworkAnswer]]":
-        """The answers of each suite, of the folder as it was after the call."""
+        """The answers of each suite, from the folder as the call left it."""
         from routebench.analysis import open_folder
         from routebench.report import answers
 
@@ -197,19 +196,19 @@ def run_suite(
         UserError: an argument is wrong, cannot be had on this machine, or the folder cannot be written.
     """
     refuse_unknown(
-        _several(plugins), suite=str(suite), preset=preset, methods=_several(methods), models=_several(models),
+        several(plugins), suite=str(suite), preset=preset, methods=several(methods), models=several(models),
         data=data,
     )  # fmt: skip
     from routebench.engine.running import SuiteOptions, prepare
 
     call = prepare(
         SuiteOptions(
-            suite=str(suite), preset=preset, methods=_several(methods), data=data, models=_several(models),
+            suite=str(suite), preset=preset, methods=several(methods), data=data, models=several(models),
             seeds=None if seeds is None else seeds_of(seeds), jobs=jobs, device=device, backend=backend,
-            results=Path(results), plugins=_several(plugins), threads=threads, compile=compile, isolate=isolate,
-            time_limit=_number(seconds, time_limit), memory_limit=_number(size, memory_limit),
-            budget=_number(seconds, budget), executor=executor, address=address, gpus_per_run=gpus_per_run,
-            cells=_several(cells), loss=loss, settings=None if settings is None else Path(settings), until=until,
+            results=Path(results), plugins=several(plugins), threads=threads, compile=compile, isolate=isolate,
+            time_limit=number(seconds, time_limit), memory_limit=number(size, memory_limit),
+            budget=number(seconds, budget), executor=executor, address=address, gpus_per_run=gpus_per_run,
+            cells=several(cells), loss=loss, settings=None if settings is None else Path(settings), until=until,
         )
     )  # fmt: skip
     return _run(call, progress, report)
@@ -249,7 +248,7 @@ def write_report(
     Raises:
         UserError: the page cannot be written, or that process ended.
     """
-    given = tuple(dict.fromkeys([*plugins_of_environment(), *_several(plugins)]))
+    given = tuple(dict.fromkeys([*plugins_of_environment(), *several(plugins)]))
     return write_page(Path(results), None if output is None else Path(output), given)
 
 
@@ -293,7 +292,7 @@ def merge(results: "str | Path | Sequence[str | Path]", output: Path | str) -> "
     from routebench.engine.merge import merge as merged
     from routebench.engine.merge import opened
 
-    stores = opened([*map(Path, _several(results))])
+    stores = opened([*map(Path, several(results))])
     try:
         return merged(stores, Path(output))
     finally:
@@ -330,8 +329,8 @@ def compare(
     """
     from routebench.comparing import Wishes, compare_folders, read_tolerances
 
-    accepted, seen = read_tolerances(_several(tolerances)), read_tolerances(_several(must_see), "--must-see")
-    return compare_folders(Path(base), Path(head), Wishes(_several(metrics), _several(methods), accepted, alpha, seen))
+    accepted, seen = read_tolerances(several(tolerances)), read_tolerances(several(must_see), "--must-see")
+    return compare_folders(Path(base), Path(head), Wishes(several(metrics), several(methods), accepted, alpha, seen))
 
 
 @checked
@@ -365,13 +364,13 @@ def check(
         from routebench.engine.running import choose_device
 
         return conformance.check(method, seed=seed, device=choose_device(device))
-    refuse_unknown(_several(plugins), methods=_several(method) if method else ())
+    refuse_unknown(several(plugins), methods=several(method) if method else ())
     from routebench.conformance import Checkup
 
     limit = seconds(time_limit) if isinstance(time_limit, str) else time_limit
     each = limit if limit < STEP_LIMIT else None
     try:
-        checkup: Checkup = alone(_check, method, _several(plugins), device, seed, limit=limit, each=each, gives=Checkup)
+        checkup: Checkup = alone(_check, method, several(plugins), device, seed, limit=limit, each=each, gives=Checkup)
     except Ended as end:
         if end.during is None or end.during[0] != "plug-in":
             raise
@@ -390,12 +389,12 @@ def _check(method: str, plugins: tuple[str, ...], device: str, seed: int) -> "Ch
         with contextlib.suppress(UserError):  # another method may be asked for
             import_plugin(plugin)
     added = [name for plugin in plugins for name in import_plugin(plugin)["methods"]]
-    name = method or _only(added, plugins)
+    name = method or only(added, plugins)
     with step("method", name, timed=False):
         return conformance.check(name, seed=seed, device=choose_device(device))
 
 
-def _only(added: list[str], plugins: tuple[str, ...]) -> str:
+def only(added: list[str], plugins: tuple[str, ...]) -> str:
     """The one method of the plug-ins."""
     if not plugins:
         raise UserError(
@@ -408,254 +407,11 @@ def _only(added: list[str], plugins: tuple[str, ...]) -> str:
     return added[0]
 
 
-@dataclass(frozen=True, repr=False)
-class Placement:
-    """The result of `rank`. A notebook shows the board, its answer, and a link to the page.
-
-    Args:
-        standing: the board with the method on it; None while trials are left.
-        told: what it says of the method, a sentence each.
-        page: the page; None where nothing was measured yet.
-        left: the number of runs that the budget left; the same call goes on with them.
-    """
-
-    standing: "Standing | None"
-    told: tuple[str, ...]
-    page: Path | None
-    left: int = 0
-
-    @property
-    def table(self) -> "DataFrame":
-        """The board, as text, one row per configuration; empty while trials are left."""
-        from pandas import DataFrame
-
-        from routebench.ranking import as_table
-
-        return DataFrame() if self.standing is None else as_table(self.standing)
-
-    def __repr__(self) -> str:
-        table = "" if self.standing is None else f"{self.table.to_string(index=False)}\n\n"
-        return f"{table}{chr(10).join(self.told)}"
-
-    def _repr_html_(self) -> str:
-        shown = [] if self.standing is None else [self.table.to_html(index=False, border=0)]
-        shown += [f"<p>{html.escape(sentence)}</p>" for sentence in self.told]
-        if self.page is not None:
-            place = quote(os.fsencode(Path(os.path.relpath(self.page)).as_posix()))
-            shown.append(f'<p><a href="{place}">board</a></p>')
-        return "\n".join(shown)
-
-
-@checked
-def rank(
-    method: "str | Path | type[RoutingMethod]",
-    *,
-    board: str = "quick",
-    chosen: str | None = None,
-    plugins: str | Path | Sequence[str | Path] = (),
-    beside: Path | str | None = None,
-    results: Path | str = "results",
-    jobs: int | None = None,
-    device: str = "auto",
-    isolate: bool | None = None,
-    time_limit: float | str | None = None,
-    memory_limit: int | str | None = None,
-    budget: float | str | None = None,
-    until: float | None = None,
-    output: Path | str | None = None,
-    progress: "Callable[[Progress], None]" = lambda _: None,
-) -> Placement:
-    """Places a routing method among the published ones, fairly tuned, with an interval and a rank.
-
-    The method is checked, tuned with the published number of trials, and trained with the published seeds, as uniform
-    routing is on this machine. Interrupted, the same call goes on.
-
-    Args:
-        method: a file `FILE.py`, `FILE.py:Name`, the name of a method that is known, or a class of this session, whose
-            runs then take place in this process, one at a time.
-        board: the published comparison to join: `quick`, `full` or `mnist`; or that of a suite of your own,
-            `FILE.toml:PRESET`, whose results `beside` names.
-        chosen: the method of the file where it has several, also with hyperparameters: `NAME[key=value,...]`.
-        plugins: further plug-ins.
-        beside: a pack or results folder whose results stand in place of the published ones in the package.
-        results: the folder of the method's results.
-        jobs, device, isolate, time_limit, memory_limit: as for `run_suite`.
-        budget: seconds, or such as `"20m"`, after which no run is expected to end; others are left.
-        until: points of accuracy; adds seeds until the interval over uniform routing is at most this to either side.
-        output: the page; `rank.SUITE.PRESET.html` in the results folder if None.
-        progress: is called with every finished run, and once a second between them.
-
-    Raises:
-        UserError: the method keeps not to its contract, cannot be planned, or nothing published can be read.
-        Ended: its check ended or crashed its process.
-    """
-    from routebench.engine.running import torch_as_before
-
-    with torch_as_before():
-        return ranked(
-            method, _Silent(progress), board=board, chosen=chosen, plugins=_several(plugins), beside=beside,
-            results=Path(results), jobs=jobs, device=device, isolate=isolate, output=output, until=until,
-            time_limit=_number(seconds, time_limit), memory_limit=_number(size, memory_limit),
-            budget=_number(seconds, budget),
-        )  # fmt: skip
-
-
-class _Silent:
-    """Tells a program's own function how far a ranking is."""
-
-    def __init__(self, progress: "Callable[[Progress], None]"):
-        self.progress = progress
-
-    def say(self, text: str) -> None:
-        """Tells nothing: the result holds what has to be known."""
-
-    @contextlib.contextmanager
-    def follow(self, planned: "PlannedRun") -> Iterator["Listener"]:
-        """Follows the runs of one stage."""
-        from routebench.engine.running import Follower, follow
-
-        yield follow(Follower(planned), self.progress)
-
-
-def ranked(
-    method: "str | Path | type[RoutingMethod]",
-    tell: "Teller",
-    *,
-    output: Path | str | None = None,
-    beside: Path | str | None = None,
-    **asked: Any,
-) -> Placement:
-    """Ranks a method as `rank` does.
-
-    Args:
-        method, output, beside: as for `rank`.
-        tell: tells how far it is.
-        asked: the other arguments of `rank`.
-    """
-    from routebench import atomic, ranking
-
-    wanted = _wanted(method, **asked)
-    ranking.expect_primary(wanted.board, asked["until"])
-    known = ranking.published(wanted.board, None if beside is None else Path(beside))
-    page = Path(output) if output is not None else wanted.results / f"rank.{'.'.join(wanted.board.part)}.html"
-    atomic.expect_place(page, "the board", named=output is not None)
-    _expect_conforming(method, wanted)
-    measured = ranking.measure(wanted, tell)
-    runs = ranking.part_of(measured.store, wanted.board) if measured.settings else None
-    if runs is None:
-        return Placement(None, (), None, measured.counts.left)
-    standing = ranking.standing_of(known, runs, measured.store, measured.label, measured.iterations)
-    facts = _facts(measured, wanted)
-    ranking.write_page(standing, page, facts, [*ranking.settings_of(measured)])
-    measured.store.tell_gone()
-    told = (*ranking.told(standing), *measured.store.warnings)
-    return Placement(standing, told, page, measured.counts.left)
-
-
-def submit(method: str | Path, folder: Path, *, beside: Path | None = None, **asked: Any) -> str:
-    """Writes a submission of a method that was ranked; returns its place, in words.
-
-    Args:
-        method, beside: as for `rank`.
-        folder: that of the submission.
-        asked: `board`, `chosen` and `results` as for `rank`, and what is told: `who`, `licence`, `code`, `cite`.
-
-    Raises:
-        UserError: a maintainer would refuse it.
-    """
-    from routebench import ranking
-
-    facts = {name: asked.pop(name) for name in ("who", "licence", "code", "cite")}
-    wanted = _wanted(method, **asked)
-    known = ranking.published(wanted.board, beside)
-    ranking.submit(wanted, known, folder, {name: value for name, value in facts.items() if value})
-    return f"{wanted.method} on {known.board.title}"
-
-
-def listed_ranking(method: str | Path, *, beside: Path | None = None, **asked: Any) -> list[str]:
-    """Lists what `ranked` would run, a line each; runs nothing.
-
-    Args:
-        method, beside: as for `rank`.
-        asked: the other arguments of `rank`.
-    """
-    from routebench import ranking
-
-    wanted = _wanted(method, **asked)
-    return ranking.listed(wanted, ranking.published(wanted.board, beside))
-
-
-def _wanted(
-    method: "str | Path | type[RoutingMethod]", *, board: str, chosen: str | None = None, **execution: Any
-) -> "Wanted":
-    """The method by the name that suites know it by, with the plug-ins that bring it."""
-    from routebench import ranking
-
-    plugins = tuple(map(str, execution.pop("plugins", ())))
-    own = ranking.board_of(board)
-    if isinstance(method, type):
-        name = _of_session(method)
-        return ranking.Wanted(own, name, plugins, **{**execution, "isolate": False})
-    text = str(method)
-    if not (text.partition(".py:")[0].endswith(".py") or ".py:" in text or os.path.isdir(text)):  # noqa: PTH112  # of names that no file can have, too
-        refuse_unknown(plugins, methods=(chosen or text,))
-        return ranking.Wanted(own, chosen or text, plugins, **execution)
-    together = tuple(dict.fromkeys([*plugins, text]))
-    if chosen is None:
-        chosen = _only(with_plugins((text,), _added, text, gives=list[str]), (text,))
-    return ranking.Wanted(own, chosen, together, **execution)
-
-
-def _added(plugin: str) -> list[str]:
-    """The methods that a plug-in registers."""
-    return [*import_plugin(plugin)["methods"]]
-
-
-def _of_session(method: "type[RoutingMethod]") -> str:
-    """The name of a class of this session, which is registered where it is not."""
-    from routebench.registry import kebab, routing
-
-    known = next((name for name in routing if routing[name] is method), "")
-    if not known:
-        known = kebab(method.__name__)
-        routing.register(known)(method)
-    return known
-
-
-def _expect_conforming(method: "str | Path | type[RoutingMethod]", wanted: "Wanted") -> None:
-    """Checks a method before hours are spent on it.
-
-    Raises:
-        UserError: it does what no method may, or not what it claims.
-    """
-    found = check(method) if isinstance(method, type) else check(wanted.method, plugins=wanted.plugins)
-    if not found.conforms:
-        first = found.faults[0]
-        raise UserError(f"{found}; {first.name}: {first.seen} ({first.advice}); `routebench check` shows all")
-
-
-def _facts(measured: "Measured", wanted: "Wanted") -> dict[str, str]:
-    """Facts on how the method was measured, for the page."""
-    from routebench.engine.origin import command_line, processor, versions
-
-    found = {
-        "method": measured.label,
-        "processor here": processor(),
-        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
-        "command": command_line(),
-    }
-    if measured.settings is not None:
-        found["settings"] = measured.settings.name
-    if wanted.plugins:
-        found["plug-ins"] = ", ".join(wanted.plugins)
-    return found
-
-
-def _several(given: "str | Path | Sequence[str | Path]") -> tuple[str, ...]:
+def several(given: "str | Path | Sequence[str | Path]") -> tuple[str, ...]:
     """One or several, as a tuple of texts."""
     return (str(given),) if isinstance(given, str | os.PathLike) else tuple(map(str, given))
 
 
-def _number(read: Callable[[str], Number], given: Number | str | None) -> Number | None:
+def number(read: Callable[[str], Number], given: Number | str | None) -> Number | None:
     """A number that may be given as text with a unit."""
     return read(given) if isinstance(given, str) else given

@@ -375,7 +375,7 @@ def inline_svg(svg: str, name: str, alternative: str) -> "Markup":
     Raises:
         ValueError: it holds more than a drawing.
     """
-    name = _as_id(name)
+    name = as_id(name)
     svg = svg[svg.index("<svg ") :].rstrip()
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
     for colour in NAMES:
@@ -388,8 +388,12 @@ def inline_svg(svg: str, name: str, alternative: str) -> "Markup":
     return drawing(svg, {"font-family": "sans-serif", "role": "img", "aria-label": alternative})
 
 
-def _as_id(name: str) -> str:
-    """The name, if an id and a reference to it can hold it as it is; else one like it that no other name has."""
+def as_id(name: str) -> str:
+    """The name, if an id, a reference to it and a file's name can hold it; else one like it that no other name has.
+
+    Args:
+        name: any text.
+    """
     plain = re.sub(r"[^\w.-]+", "-", name)
     return plain if plain == name else f"{plain}-{hashlib.sha256(encoded(name)).hexdigest()[:8]}"
 

@@ -23,7 +23,7 @@ def command(folders: tuple[Path, ...], output: Path) -> None:
     stores = opened(folders)
     try:
         found = merge(stores, output)
-    finally:  # damage that was found is told, also where it ends in an error
+    finally:  # warn of damage also where the merge ends in an error
         for warning in warnings_of(stores):
             click.echo(f"warning: {warning}", err=True)
     if count := len(found.replaced):

@@ -59,7 +59,7 @@ def command(method: str, output: Path | None, dry_run: bool, **asked: Any) -> No
     """
     from rich.console import Console
 
-    from routebench.interface import listed_ranking, ranked
+    from routebench.joining import listed_ranking, ranked
 
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     tell = OnTerminal(console)

@@ -26,7 +26,7 @@ def command(method: str, output: Path, **asked: Any) -> None:
 
     It refuses what a maintainer would refuse, and says why. `routebench verify` checks what it writes.
     """
-    from routebench.interface import submit
+    from routebench.joining import submit
 
     place = submit(method, output, **asked)
     click.echo(f"{place}")

@@ -1,19 +1,13 @@
 """`routebench verify`: checks a submission, and trains some of its runs again."""
 
-import contextlib
 import secrets
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from routebench.commands import options
 from routebench.commands.options import PATH, PIPE_WIDTH, Count
-
-if TYPE_CHECKING:
-    from routebench.engine.running import Listener, PlannedRun
 
 DIFFERS = 1
 
@@ -41,7 +35,7 @@ def command(submission: Path, runs: int, draw: int | None, beside: Path | None) 
 
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     number = secrets.randbelow(1_000_000) if draw is None else draw
-    found = verify(submission, runs, number, Quiet(console), beside)
+    found = verify(submission, runs, number, lambda line: options.say(console, line), beside)
     for fault in found.faults:
         options.say(console, f"refused: {fault}")
     for name, agreement in found.agreements.items():
@@ -59,21 +53,3 @@ def command(submission: Path, runs: int, draw: int | None, beside: Path | None) 
         )
     options.say(console, "nothing speaks against it" if found.holds else "the submission does not hold")
     sys.exit(0 if found.holds else DIFFERS)
-
-
-class Quiet:
-    """Tells a line for each run that is trained again."""
-
-    def __init__(self, console: object):
-        self.console = console
-
-    def say(self, text: str) -> None:
-        """Prints one line."""
-        options.say(self.console, text)
-
-    @contextlib.contextmanager
-    def follow(self, planned: "PlannedRun") -> "Iterator[Listener]":
-        """Follows nothing: runs are trained one by one."""
-        from routebench.engine.running import Listener
-
-        yield Listener()

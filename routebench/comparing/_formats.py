@@ -20,7 +20,7 @@ ORDER = (
     *(Verdict.REGRESSION, Verdict.UNDECIDED, Verdict.IMPROVEMENT, Verdict.NOISE, Verdict.UNSHOWN),
     *(Verdict.UNCOMPARED, Verdict.UNJUDGED, Verdict.SAME),
 )
-"""Order of all rows in a comment, of which the last may be cut."""
+"""Order of the rows in a comment; the last rows may be cut."""
 SMALLEST = ("Metric", "Suite", "One setting", "One method", "All methods", "Test")
 
 

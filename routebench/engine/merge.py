@@ -231,7 +231,7 @@ def _fits(stores: Sequence[Store], chosen: Mapping[str, tuple[Store, Record]]) -
 
 
 def _sums(store: Store, place: Path) -> dict[str, str]:
-    """The checksums of the files of a network; empty if one of them is not as it was written, which is told."""
+    """The checksums of a network's files; empty, with a warning, if a file is not as it was written."""
     try:
         expect_folders(store.files, [f"fits/{place.name}"], "results folder")
         sums: dict[str, str] = dict((store.fit_notes(place.name) or {}).get("files", {}))

@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +9,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from routebench import atomic
-from routebench.analysis import wording
+from routebench.analysis import figures, wording
 from routebench.errors import UserError
 from routebench.ranking._boards import Board, PublishedBoard, published
-from routebench.ranking._page import name_of, rendered, write_page
+from routebench.ranking._page import name_of, write_page
 from routebench.ranking._standing import Row, published_rows
 from routebench.ranking._submission import ABOUT, entry_of
+from routebench.report import rendered
 
 COLUMNS = ("Method", "Gain, points", "Rank", "Accuracy, %", "Cost", "T", "Parameters", "Date", "Who", "Code")
 
@@ -71,8 +71,8 @@ def write_board(
     entries.sort(key=lambda entry: -entry.row.gain.mean if entry.row.gain.known else _place_of_base(entry.row))
     title = f"Board {board.part[0]}, {board.part[1]}: methods by their gain over uniform routing"
     text = rendered(
-        "board.html", title=title, board=board, columns=COLUMNS, entries=entries, left_out=left_out, count=count,
-        of=len(folders),
+        "routebench.ranking", "board.html", own=("board.css",), title=title, board=board, columns=COLUMNS,
+        entries=entries, left_out=left_out, count=count, of=len(folders),
     )  # fmt: skip
     atomic.write_output(page, text, "the board")
     return count, left_out
@@ -101,7 +101,7 @@ def _of_submission(folder: Path, board: Board, page: Path, beside: Path | None) 
     if standing.ranks is None:
         raise UserError(f"{folder.name}: nothing is ranked: uniform routing differs there, or no run has a result")
     row = next(row for row in standing.rows if row.is_mine and row.method == standing.mine)
-    own = page.with_name(f"{page.stem}.{re.sub(r'[^A-Za-z0-9._-]+', '-', folder.name)}.html")
+    own = page.with_name(f"{page.stem}.{figures.as_id(folder.name)}.html")
     write_page(standing, own, _facts(about), settings)
     return BoardEntry(
         row, _cells(row, str(about.get("date", "")), str(about.get("who", ""))), own.name, _address(about)

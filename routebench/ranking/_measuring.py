@@ -3,7 +3,6 @@
 import math
 import re
 import time
-from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,14 +10,16 @@ from typing import Any, Protocol, runtime_checkable
 
 from routebench.analysis import BASELINE, Estimate, Runs, open_folder
 from routebench.analysis.contenders import contenders_of, difference_between
+from routebench.catalogue import facts_of_data
 from routebench.engine.origin import recorded_as
 from routebench.engine.results import Store
 from routebench.engine.running import Call, Counts, Listener, PlannedRun, SuiteOptions, prepare
-from routebench.engine.suites import METHOD, Cell, ChosenPoint, ChosenSettings
+from routebench.engine.suites import METHOD, ChosenPoint, ChosenSettings
 from routebench.engine.tuning import choose
 from routebench.errors import UserError
 from routebench.quantities import spoken
 from routebench.ranking._boards import Board, PublishedBoard
+from routebench.routing.spec import parse
 
 FIRST = 3
 """The seeds after which the first look is told."""
@@ -72,12 +73,32 @@ class Wanted:
         head = ["python", "-m", "routebench", name, self.board.suite, "--preset", preset]
         return [*head, *plugins, "--method", self.method, *others]
 
-    def options(self, **others: Any) -> SuiteOptions:
-        """The options of a call of the suite."""
+    def trials(self, **others: Any) -> SuiteOptions:
+        """The options of the call that tunes the method.
+
+        Args:
+            others: further options.
+        """
+        return self._options(self.method, preset=self.board.tuned_on, tuning=True, **others)
+
+    def runs(self, settings: Path | None, seeds: int, iterations: int | None = None, **others: Any) -> SuiteOptions:
+        """The options of the call that trains the method, and uniform routing beside it.
+
+        Args:
+            settings: the file of chosen settings; None for those of the preset.
+            seeds: how many, from 0 on.
+            iterations: T, which runs beside T = 1; None for all.
+            others: further options.
+        """
+        spec = parse(self.method)
+        at = spec if iterations is None else replace(spec, params={**spec.params, "iterations": iterations})
+        return self._options(str(at), preset=self.board.preset, settings=settings, seeds=range(seeds), **others)
+
+    def _options(self, method: str, **others: Any) -> SuiteOptions:
         return SuiteOptions(
-            suite=self.board.suite, methods=(self.method,), plugins=self.plugins, results=self.results, jobs=self.jobs,
-            device=self.device, isolate=self.isolate, time_limit=self.time_limit, memory_limit=self.memory_limit,
-            **others,
+            suite=self.board.suite, methods=(method,), baselines=(BASELINE,), plugins=self.plugins,
+            results=self.results, jobs=self.jobs, device=self.device, isolate=self.isolate,
+            time_limit=self.time_limit, memory_limit=self.memory_limit, **others,
         )  # fmt: skip
 
 
@@ -87,22 +108,17 @@ class Measured:
 
     Args:
         label: its name in tables.
-        iterations: the T of its best tuning score; None for a method without T, or before it was tuned.
+        best: its settings with the T of its best tuning score; None before all trials were made.
         store: the folder of its results.
         counts: numbers of trials and runs.
-        settings: the file of its settings; None before it was tuned.
+        settings: the file of its settings; None before all trials were made.
     """
 
     label: str
-    iterations: int | None
+    best: ChosenPoint | None
     store: Store
     counts: Counts
     settings: Path | None = None
-
-    @property
-    def is_whole(self) -> bool:
-        """Tells whether the budget left nothing."""
-        return self.settings is not None and not self.counts.left
 
 
 def measure(wanted: Wanted, tell: Teller) -> Measured:
@@ -115,48 +131,45 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
     Raises:
         UserError: it cannot be planned, or the results folder cannot be written.
     """
+    board = wanted.board
     ends = math.inf if wanted.budget is None else time.monotonic() + wanted.budget
-    call = prepare(wanted.options(preset=wanted.board.tuned_on, tuning=True, budget=_left(ends)))
-    label = label_of(call, wanted)
-    counts = Counts()
-    with recorded_as(wanted.command("tune", wanted.board.tuned_on)):
+    call = prepare(wanted.trials(budget=_left(ends)))
+    label, counts = label_of(call, wanted), Counts()
+    with recorded_as(wanted.command("tune", board.tuned_on)):
         for trials in call:  # all, then repeats of the best where the suite has them
             counts += _run(trials, tell)
-    nothing = Measured(label, None, call.store, counts)
+    found = Measured(label, None, call.store, counts)
     if counts.left:
-        return nothing
+        return found
     settings = choose(trials.plan, call.store)
-    file = call.store.path / f"{_as_file(wanted.method)}.{wanted.board.part[0]}.{wanted.board.tuned_on}.settings.json"
+    file = call.store.path / f"{_as_file(wanted.method)}.{board.part[0]}.{board.tuned_on}.settings.json"
     settings.write(file)
-    best = best_of(one for one in settings.choices if one.method == label)
-    found = replace(nothing, iterations=best.iterations, settings=file)
+    best = best_of(settings, label)
     tell.say(f"tuned: {best.title} has the highest score of a fold of the training images, {best.score:.2f} %")
-    for seeds in dict.fromkeys((min(FIRST, wanted.board.seeds), wanted.board.seeds)):
-        is_first = seeds < wanted.board.seeds
-        options = wanted.options(
-            preset=wanted.board.preset, settings=file, seeds=range(seeds), budget=_left(ends),
-            until=None if is_first else wanted.until,
-        )  # fmt: skip
-        call = only(prepare(options), label, best.iterations if is_first else None)
-        typed = wanted.command("suite", wanted.board.preset, "--settings", str(file), "--seeds", str(seeds))
-        with recorded_as(typed):
+    for seeds in dict.fromkeys((min(FIRST, board.seeds), board.seeds)):
+        is_first = seeds < board.seeds
+        until = {} if is_first else {"until": wanted.until}
+        call = prepare(wanted.runs(file, seeds, best.iterations if is_first else None, budget=_left(ends), **until))
+        with recorded_as(wanted.command("suite", board.preset, "--settings", str(file), "--seeds", str(seeds))):
             own = sum((_run(planned, tell) for planned in call), Counts())
         counts += own
-        found = replace(found, counts=counts)
+        found = Measured(label, best, call.store, counts, file)
         if counts.left:
             return found
         if is_first and own.run:
-            tell.say(_first_look(call.store, wanted.board, found))
+            tell.say(_first_look(found, board))
     return found
 
 
-def best_of(choices: Iterable[ChosenPoint]) -> ChosenPoint:
+def best_of(settings: ChosenSettings, label: str) -> ChosenPoint:
     """The choice with the highest score of a method's choices for each T; of equal ones that of the smallest T.
 
     Args:
-        choices: one for each T.
+        settings: the settings of all configurations.
+        label: the method's name in tables.
     """
-    return max(choices, key=lambda one: (one.score, -(one.iterations or 0)))
+    own = (one for one in settings.choices if one.method == label)
+    return max(own, key=lambda one: (one.score, -(one.iterations or 0)))
 
 
 def part_of(store: Store, board: Board) -> Runs | None:
@@ -195,33 +208,11 @@ def _run(planned: PlannedRun, tell: Teller) -> Counts:
         return planned.run(listener)
 
 
-def only(call: Call, label: str, iterations: int | None) -> Call:
-    """The call with the runs of the method, with one T if it is given, and of uniform routing alone.
-
-    Args:
-        call: a call of the suite.
-        label: the method's name in tables.
-        iterations: T; None for all.
-    """
-
-    def wanted(cell: Cell) -> bool:
-        return cell.label == BASELINE or (
-            cell.label == label and (iterations is None or cell.identity.iterations == iterations)
-        )
-
-    plans = []
-    for plan, status, config in call.plans:
-        cached, failed, missing = ([*filter(wanted, of)] for of in (status.cached, status.failed, status.missing))
-        own = replace(plan, cells=tuple(filter(wanted, plan.cells)))
-        plans.append((own, replace(status, cached=cached, failed=failed, missing=missing), config))
-    return replace(call, plans=plans)
-
-
-def _first_look(store: Store, board: Board, measured: Measured) -> str:
+def _first_look(measured: Measured, board: Board) -> str:
     """The gain over uniform routing of the first seeds, with its honest interval."""
-    runs = part_of(store, board)
+    runs, steps = part_of(measured.store, board), measured.best.iterations if measured.best else None
     known = {(one.method.label, one.method.iterations): one for one in contenders_of(runs)} if runs else {}
-    mine, base = known.get((measured.label, measured.iterations)), known.get((BASELINE, None))
+    mine, base = known.get((measured.label, steps)), known.get((BASELINE, None))
     found = difference_between(runs, mine, base) if runs and mine and base else Estimate()
     if not found.known:
         return "first look: no seed has a result yet; the reasons stand above"
@@ -236,16 +227,6 @@ def _as_file(method: str) -> str:
     return re.sub(r"[^\w.-]+", "-", method).strip("-")
 
 
-def settings_of(measured: Measured) -> Iterator[tuple[str, Any]]:
-    """The chosen settings of the method's ranked configuration, by name."""
-    if measured.settings is None:
-        return
-    known = ChosenSettings.read(measured.settings, "")
-    for one in known.choices:
-        if (one.method, one.iterations) == (measured.label, measured.iterations):
-            yield from one.point.items()
-
-
 def listed(wanted: Wanted, known: PublishedBoard) -> list[str]:
     """Lists what `measure` would run, a line each; runs nothing.
 
@@ -254,21 +235,22 @@ def listed(wanted: Wanted, known: PublishedBoard) -> list[str]:
         known: the published results, whose times say how long it may take.
     """
     board = wanted.board
-    call = prepare(wanted.options(preset=board.tuned_on, tuning=True), dry_run=True)
+    call = prepare(wanted.trials(), dry_run=True)
     label, (trials, tuned, config) = label_of(call, wanted), call.plans[0]
-    later = only(prepare(wanted.options(preset=board.preset, seeds=range(board.seeds)), dry_run=True), label, None)
-    (runs, done, _), *_ = later.plans
-    count = trials.suite.tuning.trials if trials.suite.tuning else 0
+    ((runs, done, _),) = prepare(wanted.runs(None, board.seeds), dry_run=True).plans
     before = f"{len(done.cached)} of them done before, where settings are not chosen anew"
     what = f"{board.seeds} seeds of {label} with each T, and of uniform routing"
+    tuning = trials.suite.tuning
+    each = tuning.trials if tuning else 0
     lines = [
         f"{board.title}; published results: {known.origin}",
-        f"{len(trials.cells)} trials, {count} for each T of {label}, {len(tuned.cached)} of them done before",
+        f"{len(trials.cells)} trials, {each} for each T of {label}, {len(tuned.cached)} of them done before",
         f"then {len(runs.cells)} runs: {what}, {before}",
     ]
-    seconds = known.runs.values("fit_seconds")["value"]
-    if len(seconds):
-        total = float(seconds.median()) * (len(trials.cells) - len(tuned.cached) + len(runs.cells)) / config.jobs
-        lines.append(f"{spoken(total)} on the machine of the published results, {config.jobs} at a time, for a method "
-                     "of median cost")  # fmt: skip
+    seconds, images = known.runs.values("fit_seconds")["value"], facts_of_data(trials.preset.data).get("train")
+    if len(seconds) and images and tuning:
+        part = min(tuning.take or images, images) * (1 - 1 / tuning.folds) / images  # of the images that a run has
+        work = part * (len(trials.cells) - len(tuned.cached)) + len(runs.cells) - len(done.cached)
+        ahead = spoken(float(seconds.median()) * work / config.jobs)
+        lines.append(f"{ahead} of training, for a method of median cost on the machine of the published results")
     return lines

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from pandas import DataFrame
 
 from routebench import atomic
 from routebench.analysis import Method, Verdict, figures, forest, palette, wording
-from routebench.analysis.markup import of_package
 from routebench.ranking._standing import Machines, Row, Standing
+from routebench.report import rendered
 
 SHOWN = {
     Verdict.BETTER: "better",
@@ -94,9 +93,7 @@ def _answer(standing: Standing) -> list[str]:
     said = [f"{standing.mine.text}: {place}{row.mean:±.2} % over {wording.plural(standing.seeds, 'seed')}."]
     for against, (found, verdict) in standing.named.items():
         if found.known:
-            p_value = (
-                "" if math.isnan(found.p_holm) else f", p = {wording.probability(found.p_holm)}".replace("= <", "<")
-            )
+            p_value = "" if math.isnan(found.p_holm) else f", p {_p(found.p_holm)}"
             said.append(f"{found:+.2} points against {against.title}: {SHOWN[verdict]}{p_value}.")
     return said
 
@@ -127,10 +124,16 @@ def _p(value: float) -> str:
 
 
 def _missing(standing: Standing) -> list[str]:
-    lost = standing.planned - standing.seeds
-    said = [f"{lost} of {standing.planned} seeds have no result, so that no verdict favours it."] if lost > 0 else []
+    """Says which seeds have no result; one that was not run yet is missing, but not lost."""
+    lost = len(standing.mine.lost) if standing.mine else 0
+    ahead = standing.planned - standing.seeds - lost
     more = len(standing.reasons) - MOST_REASONS
-    return [*said, *standing.reasons[:MOST_REASONS], *([f"and {more} more runs without a result"] if more > 0 else [])]
+    return [
+        *([f"{lost} of {standing.planned} seeds have no result, so that no verdict favours it."] if lost else []),
+        *([f"{ahead} of {standing.planned} seeds were not run yet; the same call goes on."] if ahead > 0 else []),
+        *standing.reasons[:MOST_REASONS],
+        *([f"and {more} more runs without a result"] if more > 0 else []),
+    ]
 
 
 def _older(standing: Standing) -> list[str]:
@@ -161,7 +164,9 @@ def write_page(
     """
     answer, *rest = told(standing)
     text = rendered(
+        "routebench.ranking",
         "place.html",
+        own=("board.css",),
         standing=standing,
         title=answer,
         said=rest,
@@ -173,25 +178,6 @@ def write_page(
     )
     atomic.write_output(page, text, "the board")
     return page
-
-
-def rendered(template: str, **found: Any) -> str:
-    """A page in the look of reports.
-
-    Args:
-        template: the name of its file.
-        found: the variables of the template.
-    """
-    environment = Environment(
-        loader=PackageLoader("routebench.ranking"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    return environment.get_template(template).render(
-        **found,
-        style=of_package("routebench.report", "templates", ("page.css",)),
-        light=[(palette.NAMES[colour], colour) for colour in palette.ON_DARK],
-        dark=[(palette.NAMES[colour], palette.ON_DARK[colour]) for colour in palette.ON_DARK],
-    )
 
 
 def _figure(standing: Standing) -> Any:

@@ -121,11 +121,8 @@ class Standing:
     def place(self) -> str:
         """`3 to 9 of 14`, or a dash."""
         if self.ranks is None:
-            return "–"
-        low, high = self.ranks
-        return (
-            f"{low if low == high else f'{low} to {high}'} of {sum(row.verdict is not None for row in self.rows) + 1}"
-        )
+            return NOTHING
+        return f"{_in_words(self.ranks)} of {sum(row.verdict is not None for row in self.rows) + 1}"
 
 
 @dataclass(frozen=True)

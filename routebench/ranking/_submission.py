@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -24,7 +24,7 @@ from routebench.engine.suites import Cell, ChosenSettings
 from routebench.engine.tuning import choose
 from routebench.errors import UserError
 from routebench.ranking._boards import PACKED, PublishedBoard, board_of, published
-from routebench.ranking._measuring import Teller, Wanted, best_of, label_of, only, part_of
+from routebench.ranking._measuring import Wanted, best_of, label_of, part_of
 from routebench.ranking._standing import Machines, Standing, standing_of
 from routebench.received import read_plain
 from routebench.registry import plugin_files
@@ -66,8 +66,7 @@ def claim_of(wanted: Wanted) -> ClaimedPlace:
     Raises:
         UserError: it cannot be planned, or trials have no result.
     """
-    board = wanted.board
-    call = prepare(wanted.options(preset=board.tuned_on, tuning=True))
+    call = prepare(wanted.trials())
     label = label_of(call, wanted)
     trials = [*call][-1]
     if missing := call.store.missing([cell.key for cell in trials.plan.cells]):
@@ -76,16 +75,19 @@ def claim_of(wanted: Wanted) -> ClaimedPlace:
     with Scratch() as folder:
         file = Path(folder) / SETTINGS
         settings.write(file)
-        runs = only(prepare(wanted.options(preset=board.preset, settings=file, seeds=range(board.seeds))), label, None)
-    return ClaimedPlace((trials, next(iter(runs))), call.store, label, settings)
+        (runs,) = prepare(wanted.runs(file, wanted.board.seeds))
+    return ClaimedPlace((trials, runs), call.store, label, settings)
 
 
-def faults_of(claim: ClaimedPlace, known: PublishedBoard) -> list[str]:
-    """Lists what a maintainer would refuse, a line each; empty for nothing.
+def inspected(claim: ClaimedPlace, known: PublishedBoard) -> tuple[Standing | None, list[str]]:
+    """The board with the claim on it, and what a maintainer would refuse, a line each.
 
     Args:
         claim: the runs behind the place.
         known: the board.
+
+    Returns:
+        no board where runs are missing.
     """
     found = [(cell, claim.store.record(cell.key)) for cell in claim.cells]
     missing = [cell for cell, record in found if record is None]
@@ -96,13 +98,13 @@ def faults_of(claim: ClaimedPlace, known: PublishedBoard) -> list[str]:
         told.append(f"{len(dirty)} runs were made while routebench's code had changes that are not committed")
     told += [line for record in records if (line := _fault_of_answers(record, claim.store))]
     if missing:
-        return told
+        return None, told
     standing = place_of(claim, known)
     if standing.machines is Machines.APART:
         told.append("uniform routing reaches another accuracy than in the published results, so that nothing is ranked")
     if not standing.seeds:
         told.append("no run of the method has a result")
-    return told
+    return standing, told
 
 
 def _fault_of_answers(record: Record, store: Store) -> str:
@@ -131,10 +133,9 @@ def place_of(claim: ClaimedPlace, known: PublishedBoard) -> Standing:
         UserError: the runs cannot be compared with the published ones.
     """
     runs = part_of(claim.store, known.board)
-    best = best_of(one for one in claim.settings.choices if one.method == claim.label)
     if runs is None:
         raise UserError(f"{claim.label}: expected runs of {known.board.title}, got none; `rank` makes them")
-    return standing_of(known, runs, claim.store, claim.label, best.iterations)
+    return standing_of(known, runs, claim.store, claim.label, best_of(claim.settings, claim.label).iterations)
 
 
 def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[str, str]) -> ClaimedPlace:
@@ -157,7 +158,8 @@ def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[st
     if folder.exists():
         raise UserError(f"{str(folder)!r} is there already; name another folder with -o")
     claim = claim_of(wanted)
-    if faults := faults_of(claim, known):
+    _, faults = inspected(claim, known)
+    if faults:
         raise UserError(f"{claim.label}: {faults[0]}" + (f"; and {len(faults) - 1} more" if len(faults) > 1 else ""))
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".submission-", dir=folder.parent) as made:
@@ -257,14 +259,14 @@ def missed(runs: int, drawn: int, false: int) -> float:
     return math.comb(runs - false, drawn) / math.comb(runs, drawn)
 
 
-def verify(folder: Path, count: int, draw: int, tell: Teller, beside: Path | None = None) -> Verification:
+def verify(folder: Path, count: int, draw: int, say: Callable[[str], None], beside: Path | None = None) -> Verification:
     """Checks a submission: its files, plans, settings and answers; then trains some of its runs again, and compares.
 
     Args:
         folder: the submission.
         count: how many runs are trained again; 0 for none.
         draw: a number that the verifier chooses after the submission was made; with the checksum it says which runs.
-        tell: tells how far it is.
+        say: is called with a line for each run that is trained again.
         beside: results that stand in place of the published ones in the package.
 
     Raises:
@@ -279,15 +281,15 @@ def verify(folder: Path, count: int, draw: int, tell: Teller, beside: Path | Non
         wanted = Wanted(known.board, str(about["method"]), (plugin,), own)
         try:
             claim = claim_of(wanted)
-            faults = [*_other_settings(folder, claim), *faults_of(claim, known)]
-            standing = place_of(claim, known) if not faults else None
+            standing, faults = inspected(claim, known)
         except UserError as error:
             return Verification(about, None, {}, 0, (str(error),))
+        faults += _other_settings(folder, claim)
         if faults:
-            return Verification(about, standing, {}, len(claim.cells), tuple(faults))
+            return Verification(about, None, {}, len(claim.cells), tuple(faults))
         agreements = {}
         for cell, record in _drawn(claim, count, f"{seal} {draw}"):
-            tell.say(f"training {cell} again")
+            say(f"training {cell} again")
             agreements[str(cell)] = _again(cell, record, claim.store)
         return Verification(about, standing, agreements, len(claim.cells))
 
@@ -308,12 +310,11 @@ def entry_of(folder: Path, beside: Path | None = None) -> tuple[dict[str, Any], 
     about, _ = _about(folder)
     known = published(board_of(str(about["board"])), beside)
     settings = ChosenSettings.read(folder / SETTINGS, str(about["label"]))
-    choices = [one for one in settings.choices if one.method == about["label"]]
     store = Store(folder)
     runs = part_of(store, known.board)
-    if runs is None or not choices:
+    if runs is None or not any(one.method == about["label"] for one in settings.choices):
         raise UserError(f"{str(folder)!r}: expected results of {about['label']} on {known.board.title}, got none")
-    best = best_of(choices)
+    best = best_of(settings, str(about["label"]))
     standing = standing_of(known, runs, store, str(about["label"]), best.iterations)
     return about, standing, [*best.point.items()]
 

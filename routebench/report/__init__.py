@@ -8,6 +8,7 @@ from routebench.report._glossary import GLOSSARY
 from routebench.report._headline import first_analysis
 from routebench.report._origins import Origins, lines_of, origins_of
 from routebench.report._page import Written, write_report
+from routebench.report._render import rendered
 from routebench.report._terminal import NetworkAnswer, answers, between_networks, comparison_table, headline
 from routebench.report._text_table import best_of, cells_of
 
@@ -27,5 +28,6 @@ __all__ = [
     "headline",
     "lines_of",
     "origins_of",
+    "rendered",
     "write_report",
 ]

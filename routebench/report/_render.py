@@ -3,10 +3,11 @@
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from routebench.analysis.markup import of_package
 from routebench.analysis.palette import NAMES, ON_DARK
@@ -29,24 +30,42 @@ def render(**found: Any) -> str:
         found: the variables of the template: `sections`, `together`, `whole`, `summary`, `title`, `values`, `folder`,
             `asv`.
     """
+    script = of_package("routebench.report", "templates", SCRIPTS)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()  # all that its policy lets run
+    return rendered(
+        "routebench.report", "page.html", **found, styles=STYLES, glossary=GLOSSARY, script=script, digest=digest
+    )
+
+
+def rendered(
+    package: str, template: str, *, styles: Sequence[str] = STYLES[:1], own: Sequence[str] = (), digest: str = "",
+    **found: Any,
+) -> str:  # fmt: skip
+    """A page in the look of reports.
+
+    Args:
+        package: the package whose `templates` hold the template; it may use those of reports too.
+        template: the name of its file.
+        styles: style files of reports.
+        own: style files of the package.
+        digest: SHA-256 of the one script that may run, in base64; empty for none.
+        found: the variables of the template.
+    """
     environment = Environment(
-        loader=PackageLoader("routebench.report"),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("routebench.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["unbroken"] = unbroken
-    style, script = (of_package("routebench.report", "templates", names) for names in (STYLES, SCRIPTS))
-    return environment.get_template("page.html").render(
+    return environment.get_template(template).render(
         **found,
-        glossary=GLOSSARY,
         version=_version(),
         light=[(NAMES[colour], colour) for colour in ON_DARK],
         dark=[(NAMES[colour], ON_DARK[colour]) for colour in ON_DARK],
-        style=style,
-        script=script,  # its hash is all that the page's policy lets run
-        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        style=of_package("routebench.report", "templates", styles) + of_package(package, "templates", own),
+        digest=digest,
     )
 
 

@@ -16,6 +16,10 @@ take = 300
 [tuning.training]
 learning_rate = { low = 3e-3, high = 3e-2, scale = "log" }
 
+[primary]
+against = ["uniform", "cnn"]
+margin = 1.0
+
 [training]
 epochs = 3
 batch_size = 64

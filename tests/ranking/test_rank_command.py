@@ -48,6 +48,21 @@ def test_a_call_within_a_budget_goes_on_and_a_third_has_nothing_to_do(rank, tmp_
     assert "page: own/rank.tiny.quick.html" in again.out
 
 
+def test_only_the_method_is_tuned_whatever_baselines_the_board_has(rank, routebench_in, tmp_path):
+    """The board `full` has a baseline without chosen settings, which the method's place does not need."""
+    file = made.method(tmp_path)
+    found = routebench_in("rank", file, "--board", "full", "--dry-run")
+    assert found.code == 0 and "\n16 trials, 16 for each T of sharper, 0 of them done before\n" in found.out
+    assert "\nthen 20 runs: 10 seeds of sharper with each T, and of uniform routing" in found.out
+
+
+def test_more_seeds_can_be_asked_for_where_the_suite_names_comparisons(rank, tmp_path):
+    found = rank(made.method(tmp_path), "--until", "100")
+    assert found.code == 0 and "over 3 seeds" in found.out, "three are enough for 100 points"
+    more = rank(made.method(tmp_path), "--until", "5")
+    assert more.code == 0 and "over 3 seeds" not in more.out and "★ Sharper: place" in more.out, more
+
+
 def test_the_page_goes_where_it_is_asked_for(rank, tmp_path):
     file = made.method(tmp_path)
     assert rank(file, "-o", "place.html").code == 0
@@ -109,7 +124,7 @@ def test_bad_calls_are_told_in_one_line(rank, routebench_in, tmp_path):
         (("--board", "accuracy:quick"), "--beside"),
         (("--board", "accuracy:quik", "--beside", "x"), "did you mean 'quick'"),
         (("--beside", "nowhere"), "nowhere"),
-        (("--until", "0.3"), "[primary]"),
+        (("--board", "quick", "--until", "0.3"), "[primary]"),
     ):
         found = routebench_in("rank", file, *options, "--results", "own")
         assert found.code == 2 and told in found.error, found

@@ -190,7 +190,7 @@ class Records:
         return map(self._record, self._order()[0].tolist())
 
     def get(self, key: str) -> Record | None:
-        """The record of a run, without what `HELD` leaves out; None if there is none."""
+        """The record of a run, with the fields that `HELD` names; None if there is none."""
         row = self._rows.get(f"{key}.json")
         return None if row is None else self._record(row)
 

@@ -40,7 +40,7 @@ class SuiteOptions:
     """The options of `routebench suite`, by the same names.
 
     `routebench.run_suite` explains each. Times are in seconds, memory in bytes. With `tuning`, trials of settings run
-    instead, as in `routebench tune`.
+    instead, as in `routebench tune`; with `baselines`, these alone, as in `routebench rank`.
 
     Raises:
         UserError: an option has no legal value, would have no effect, or would stop everything.
@@ -51,6 +51,7 @@ class SuiteOptions:
     methods: tuple[str, ...] = ()
     data: str | None = None
     models: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()
     seeds: range | None = None
     jobs: Count | None = None
     device: str = "auto"
@@ -238,8 +239,8 @@ def prepare(options: SuiteOptions, *, dry_run: bool = False) -> Call:
     """
     choices = Choices(
         tuple(map(parse, options.methods)), data=options.data, seeds=options.seeds, backend=options.backend,
-        models=options.models, loss=options.loss, settings=options.settings, tuning=options.tuning,
-        trials=options.trials, until=options.until,
+        models=options.models, baselines=options.baselines, loss=options.loss, settings=options.settings,
+        tuning=options.tuning, trials=options.trials, until=options.until,
     )  # fmt: skip
     plugins = tuple(dict.fromkeys([*plugins_of_environment(), *options.plugins]))
     asked = Asked(options.suite, options.preset, choices, plugins, without_data=dry_run)

@@ -31,6 +31,7 @@ class Choices:
         faulty: methods that cannot be made, as typed in a command, with the reason.
         data: a data set instead of the preset's.
         models: networks instead of the preset's; empty for the preset's.
+        baselines: names of the only baselines that run, in their plain form; empty for all.
         seeds: seeds instead of the preset's.
         backend: an implementation of routing instead of the preset's, unless it is `auto`.
         loss: the loss of every configuration, instead of the suite's; None for the suite's.
@@ -49,6 +50,7 @@ class Choices:
     seeds: range | None = None
     backend: str = "auto"
     models: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()
     loss: str | None = None
     settings: Path | None = None
     tuning: bool = False
@@ -101,13 +103,19 @@ def line_up(suite: Suite, preset_name: str, choices: Choices) -> Lineup:
     starters = [
         _with_loss(one, choices.loss)
         for one in _starters(suite, preset, choices, gone)
-        if one.role == METHOD or one.entry.name not in preset.without
+        if one.role == METHOD or _is_wanted(one.entry, preset, choices)
     ]
     if not choices.absent:  # else who stands beside a network may be absent
         _expect_networks(suite, preset, [one.entry for one in starters if one.role == METHOD])
     files = {str(file): file for spec in choices.broken for file in plugin_files(spec)}
     source = digest({name: file.read_text(errors="replace") for name, file in files.items()})
     return Lineup(preset, tuple(starters), tuple(lost), source)
+
+
+def _is_wanted(baseline: Entry, preset: Preset, choices: Choices) -> bool:
+    """Tells whether a baseline runs."""
+    is_chosen = not choices.baselines or (baseline.name in choices.baselines and not baseline.variant)
+    return is_chosen and baseline.name not in preset.without
 
 
 def _present(suite: Suite, preset: Preset, absent: Collection[str]) -> tuple[Preset, Suite]:
