@@ -174,6 +174,15 @@ PARTS = (
     ),
     Part("sparsity", "predictive coding in those networks", _of_kiefer("kiefer-sparsity"), 120, 30, 400, _needs_mnist),
     Part("robustness", "attacks on those networks", _fits("robustness", CONDITIONS), 180, 60, 600, _needs_mnist),
+    Part(
+        "photographs",
+        "one network of Tsai et al. on photographs, five seeds",
+        _suite("photographs", "photographs", jobs=5, data="photographs"),
+        900,
+        300,
+        3600,
+        _needs_photographs,
+    ),
     Part("accuracy", "full accuracy with one and three iterations", _fits("accuracy"), 180, 90, 3600, _needs_mnist),
     Part("em", "EM as released, on toys", _convolutions("em"), 540, 150, 3600),
     Part(
