@@ -9,12 +9,9 @@ from pathlib import Path
 
 from routebench.ranking import BOARDS, ship
 
-PACKS = {"quick": "quick", "full": "standard", "mnist": "standard"}
-"""The published pack of each board."""
-
 if __name__ == "__main__":
     for board in BOARDS.values():
         shutil.rmtree(board.folder, ignore_errors=True)
-        count = ship(Path(__file__).parent / PACKS[board.name], board, board.folder)
+        count = ship(Path(__file__).parent / board.pack, board, board.folder)
         size = sum(file.stat().st_size for file in board.folder.iterdir())
         sys.stdout.write(f"{board.name}: {count} runs, {size / 1e6:.2f} MB\n")

@@ -18,6 +18,7 @@ from routebench.ranking._submission import ABOUT, entry_of
 from routebench.report import rendered
 
 COLUMNS = ("Method", "Gain, points", "Rank", "Accuracy, %", "Cost", "T", "Parameters", "Date", "Who", "Code")
+STEPS = COLUMNS.index("T")
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,9 @@ def write_board(
     entries.sort(key=lambda entry: -entry.row.gain.mean if entry.row.gain.known else _place_of_base(entry.row))
     title = f"Board {board.part[0]}, {board.part[1]}: methods by their gain over uniform routing"
     text = rendered(
-        "routebench.ranking", "board.html", own=("board.css",), title=title, board=board, columns=COLUMNS,
-        entries=entries, left_out=left_out, count=count, of=len(folders),
+        "routebench.ranking", "board.html", own=("board.css",), scripts=("board.js",), title=title, board=board,
+        columns=COLUMNS, entries=entries, left_out=left_out, count=count, of=len(folders),
+        all_steps=sorted({entry.cells[STEPS] for entry in entries}), steps_at=STEPS,
     )  # fmt: skip
     atomic.write_output(page, text, "the board")
     return count, left_out

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,8 @@ class Board:
         seeds: number of seeds of each configuration.
         tuned_on: the preset whose trials chose the settings.
         question: the question that a place on it answers.
+        pack: the folder of published results that it is taken from; empty for a suite of one's own.
+        counted: the images whose share is the accuracy.
     """
 
     name: str
@@ -35,6 +38,8 @@ class Board:
     seeds: int
     tuned_on: str
     question: str
+    pack: str = ""
+    counted: str = "test images with the right class"
 
     @property
     def folder(self) -> Path:
@@ -54,12 +59,7 @@ class Board:
 
 
 BOARDS = {
-    board.name: board
-    for board in (
-        Board("quick", "accuracy", "quick", 10, "quick", "Where does a method stand after minutes, on 5,000 digits?"),
-        Board("full", "standard", "full", 10, "full", "Where does it stand on all of Fashion-MNIST?"),
-        Board("mnist", "standard", "mnist", 5, "full", "Does that hold on MNIST, on which nothing was tuned?"),
-    )
+    name: Board(name, **facts) for name, facts in tomllib.loads((FOLDER / "boards.toml").read_text("utf-8")).items()
 }
 """All boards, by name."""
 

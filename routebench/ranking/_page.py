@@ -163,6 +163,7 @@ def write_page(
         UserError: it cannot be written.
     """
     answer, *rest = told(standing)
+    explained = {"Accuracy, %": f"share of {standing.board.counted}, mean over seeds", **EXPLAINED}
     text = rendered(
         "routebench.ranking",
         "place.html",
@@ -170,7 +171,7 @@ def write_page(
         standing=standing,
         title=answer,
         said=rest,
-        columns=[(name, EXPLAINED.get(name, "")) for name in COLUMNS],
+        columns=[(name, explained.get(name, "")) for name in COLUMNS],
         rows=[(row, _cells(row, standing)) for row in standing.rows],
         figure=_figure(standing),
         facts={"board": standing.board.title, "published results": standing.origin, **facts},

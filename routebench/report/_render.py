@@ -30,16 +30,12 @@ def render(**found: Any) -> str:
         found: the variables of the template: `sections`, `together`, `whole`, `summary`, `title`, `values`, `folder`,
             `asv`.
     """
-    script = of_package("routebench.report", "templates", SCRIPTS)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()  # all that its policy lets run
-    return rendered(
-        "routebench.report", "page.html", **found, styles=STYLES, glossary=GLOSSARY, script=script, digest=digest
-    )
+    return rendered("routebench.report", "page.html", **found, styles=STYLES, scripts=SCRIPTS, glossary=GLOSSARY)
 
 
 def rendered(
-    package: str, template: str, *, styles: Sequence[str] = STYLES[:1], own: Sequence[str] = (), digest: str = "",
-    **found: Any,
+    package: str, template: str, *, styles: Sequence[str] = STYLES[:1], own: Sequence[str] = (),
+    scripts: Sequence[str] = (), **found: Any,
 ) -> str:  # fmt: skip
     """A page in the look of reports.
 
@@ -48,9 +44,10 @@ def rendered(
         template: the name of its file.
         styles: style files of reports.
         own: style files of the package.
-        digest: SHA-256 of the one script that may run, in base64; empty for none.
+        scripts: script files of the package, which in this order are the one script that may run.
         found: the variables of the template.
     """
+    script = of_package(package, "templates", scripts)
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("routebench.report")]),
         autoescape=True,
@@ -65,7 +62,8 @@ def rendered(
         light=[(NAMES[colour], colour) for colour in ON_DARK],
         dark=[(NAMES[colour], ON_DARK[colour]) for colour in ON_DARK],
         style=of_package("routebench.report", "templates", styles) + of_package(package, "templates", own),
-        digest=digest,
+        script=script,
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else "",
     )
 
 
