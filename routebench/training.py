@@ -32,7 +32,8 @@ OWN = "own"
 class Epoch:
     """The results of one epoch. Losses are means over images; accuracies are in per cent, NaN without labels.
 
-    Both are NaN for the held-out part where it was trained on.
+    Both are NaN for the held-out part where it was trained on. `added_loss` is the part of the training loss that
+    routing methods added.
     """
 
     epoch: int
@@ -42,6 +43,7 @@ class Epoch:
     held_out_accuracy: float
     learning_rate: float
     seconds: float
+    added_loss: float = 0.0
 
     @property
     def has_held_out(self) -> bool:
@@ -132,7 +134,7 @@ class _Loop:
         if self.data.compose is not None:
             composed = self.data.compose(_generator(self.device, self.seed, epoch, 2))
             self.pixels, self.labels = composed.pixels, composed.labels
-        totals = torch.zeros(2, device=self.device)
+        totals = torch.zeros(3, device=self.device)
         watch = _DivergenceWatch(self.device)
         self.network.train()
         for batch, chosen in enumerate(torch.split(order, recipe.batch_size)):
@@ -142,15 +144,15 @@ class _Loop:
             for group in self.optimiser.param_groups:
                 group["lr"] = recipe.rate_at(step, epoch)
             images = augment(_scaled(self.pixels[chosen], self.layout), noise)
-            loss, right = training_step(
+            loss, right, added = training_step(
                 self.network, self.optimiser, images, self.labels[chosen], recipe=recipe, moment=moment, draws=draws
             )
-            totals += torch.stack([loss * len(chosen), right])
+            totals += torch.stack([loss * len(chosen), right, added * len(chosen)])
             watch.see(loss, step)
             on_progress((step + 1) / (recipe.epochs * self.steps))
         watch.raise_if_bad()
         set_progress(self.network, (epoch + 1) / recipe.epochs)
-        mean_loss, accuracy = (totals / len(self.labels)).tolist()
+        mean_loss, accuracy, mean_added = (totals / len(self.labels)).tolist()
         held_out = (
             None if self.data.held_out is None else evaluate(self.network, self.data.held_out, recipe, self.device)
         )
@@ -162,6 +164,7 @@ class _Loop:
             held_out_accuracy=math.nan if held_out is None else held_out.accuracy,
             learning_rate=self.optimiser.param_groups[0]["lr"],
             seconds=time.perf_counter() - started,
+            added_loss=mean_added,
         )
 
     def keep_best(self, epochs: list[Epoch]) -> None:
@@ -214,16 +217,19 @@ def training_step(
     recipe: Recipe,
     moment: Moment,
     draws: torch.Generator | None = None,
-) -> tuple[Float[Tensor, ""], Tensor]:
-    """Takes one step of the optimizer. Returns the loss before it, and how many images were classified rightly.
+) -> tuple[Float[Tensor, ""], Tensor, Float[Tensor, ""]]:
+    """Takes one step of the optimizer.
 
-    With the network's own objective, which draws its random numbers from `draws`, that number is NaN.
+    Returns:
+        the loss before it; how many images were classified rightly, NaN with the network's own objective, which draws
+        its random numbers from `draws`; and the part of the loss that routing methods added.
     """
     if recipe.loss == OWN:
         with _precision(recipe, images.device):
             loss = network.objective(images, draws).float()  # type: ignore[operator]  # `fit` looks for it
         _descend(optimiser, loss)
-        return loss.detach(), torch.full_like(loss, math.nan, requires_grad=False)
+        loss = loss.detach()
+        return loss, torch.full_like(loss, math.nan), torch.zeros_like(loss)
     with _precision(recipe, images.device):
         output = network(images)
         decoded = network.reconstruct(output, labels) if recipe.reconstruction > 0 else None  # type: ignore[operator]  # a network with a decoder has it
@@ -231,8 +237,12 @@ def training_step(
     loss = LOSSES[recipe.loss](output, labels, moment)
     if decoded is not None:
         loss = loss + recipe.reconstruction * reconstruction(images, decoded.float())
+    added = output.added_loss
+    if added is not None:
+        loss = loss + added
     _descend(optimiser, loss)
-    return loss.detach(), is_right(answers(output.scores.detach(), labels), labels).sum()
+    right = is_right(answers(output.scores.detach(), labels), labels).sum()
+    return loss.detach(), right, torch.zeros_like(loss) if added is None else added.detach()
 
 
 def _descend(optimiser: torch.optim.Optimizer, loss: Float[Tensor, ""]) -> None:
@@ -294,9 +304,10 @@ def evaluate(network: nn.Module, images: Images, recipe: Recipe, device: torch.d
         pixels = _scaled(images.pixels[start : start + EVALUATION_BATCH].to(device), torch.contiguous_format)
         with _precision(recipe, device):
             output = network(pixels)
-        output = Output(output.logits.float(), output.scores.float())
+        output = Output(output.logits.float(), output.scores.float(), output.layers)
         scores.append(output.scores)
-        losses.append(LOSSES[recipe.loss](output, labels, Moment()) * len(labels))
+        loss, added = LOSSES[recipe.loss](output, labels, Moment()), output.added_loss
+        losses.append((loss if added is None else loss + added) * len(labels))
     network.train(was_training)
     found = torch.cat(scores).cpu()
     predicted = answers(found, images.labels)

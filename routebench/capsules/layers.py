@@ -33,6 +33,10 @@ class RoutedCapsules(Protocol):
     def logits(self) -> Tensor | None:
         """(lane, parent)."""
 
+    @property
+    def loss(self) -> Tensor | None:
+        """(lane,)."""
+
 
 @runtime_checkable
 class Routing(Protocol):
@@ -43,6 +47,8 @@ class Routing(Protocol):
     orphan: bool
     gives_activations: bool
     uses_activations: bool
+    layer: int
+    layers: int
     schedule: str
 
     def __call__(self, votes: Votes, activations: Tensor) -> RoutedCapsules:
@@ -215,7 +221,8 @@ class DenseCapsules(CapsuleLayer):
         std = math.sqrt(parents / (fan * seen)) if weight_std is None else weight_std
         owners = self.grid[2] if share else seen
         self.weight = nn.Parameter(std * torch.randn(owners, parents, *block))
-        self.routing = _made(routing, Sizes(seen, parents, pose, pose_in))
+        grid = None if isinstance(self.below, int) else self.below
+        self.routing = _made(routing, Sizes(seen, parents, pose, pose_in, grid))
         if isinstance(coordinates, float | int):
             coordinates = _from_centre(self.grid, pose, coordinates)
         offset = None if coordinates is None else coordinates.offset(self.grid[2], pose)
@@ -232,7 +239,7 @@ class DenseCapsules(CapsuleLayer):
 
     def capsules(self, routed: RoutedCapsules, batch: int) -> Capsules:
         """(batch, parent, pose)."""
-        return Capsules(routed.poses, _present(routed), routed.logits)
+        return Capsules(routed.poses, _present(routed), routed.logits, _added(routed))
 
 
 class ConvCapsules(CapsuleLayer):
@@ -271,7 +278,7 @@ class ConvCapsules(CapsuleLayer):
         block, fan = _block(pose_in, pose, matrix)
         std = math.sqrt(types / (fan * seen)) if weight_std is None else weight_std
         self.weight = nn.Parameter(std * torch.randn(seen, types, *block))
-        self.routing = _made(routing, Sizes(seen, types, pose, pose_in))
+        self.routing = _made(routing, Sizes(seen, types, pose, pose_in, (kernel, kernel, grid[2])))
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -288,11 +295,16 @@ class ConvCapsules(CapsuleLayer):
         """(batch, height, width, type, pose)."""
         shape = (batch, *self.windows.grid, self.types)
         logits = None if routed.logits is None else routed.logits.reshape(shape)
-        return Capsules(routed.poses.reshape(*shape, self.pose), _present(routed).reshape(shape), logits)
+        poses, present = routed.poses.reshape(*shape, self.pose), _present(routed).reshape(shape)
+        return Capsules(poses, present, logits, _added(routed))
 
 
 def _present(routed: RoutedCapsules) -> Tensor:
     return routed.poses.new_ones(routed.poses.shape[:-1]) if routed.activations is None else routed.activations
+
+
+def _added(routed: RoutedCapsules) -> Tensor | None:
+    return None if routed.loss is None else routed.loss.mean()
 
 
 def _below(children: Any) -> tuple[int, int, int] | int:

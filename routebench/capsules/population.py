@@ -23,12 +23,15 @@ class Sizes:
         pose: elements in a parent's pose (16 for a 4x4 matrix).
         pose_below: elements in a child's pose, for methods that look at children and not at their votes alone; 0, or
             left out, for as many as a parent's.
+        grid: height, width and types of the children that one lane sees, which run by row, column and type; None where
+            they lie on no grid.
     """
 
     children: int
     parents: int
     pose: int
     pose_below: int = 0
+    grid: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.pose_below == 0:
@@ -45,11 +48,13 @@ class Capsules:
         activations: presence probability of each capsule, the shape of `poses` without the last axis. They can be left
             out, and are then 1; a layer whose routing method weights children by them refuses such capsules.
         logits: their log odds, where routing computed them first.
+        loss: the mean over lanes of a loss that routing adds; None where it adds none.
     """
 
     poses: Tensor
     activations: Tensor = None  # type: ignore[assignment]  # a tensor as soon as capsules are there
     logits: Tensor | None = None
+    loss: Tensor | None = None
     has_activations: bool = field(init=False, repr=False)
     """Tells whether activations were given."""
 

@@ -21,7 +21,7 @@ from routebench.conformance._problems import ORDINARY, Problem, Shape, draw
 from routebench.errors import place_of
 from routebench.routing import Routed, RoutingError, RoutingMethod
 
-OUTPUTS = ("poses", "activations", "logits")
+OUTPUTS = ("poses", "activations", "logits", "loss")
 LEAVES = ("poses", "activations", "weight")
 """Tensors of a problem that gradients are taken for."""
 FLOOR = {torch.float64: 1e-6, torch.float32: 1e-4}
@@ -38,7 +38,7 @@ class Trial:
     """The result of one call.
 
     Args:
-        outputs: poses and, where there are any, activations and logits of the parents.
+        outputs: poses and, where there are any, activations and logits of the parents, and the added loss.
         gradients: those of a fixed random weighting of outputs, by name of the leaf; None where nothing depends on it.
         coupling: that of every pass, (lane, child, parent), if it was watched.
         error: what the method raised, in one line; empty if it raised nothing.

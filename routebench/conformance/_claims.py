@@ -97,7 +97,7 @@ def parent_order(case: Case) -> Deviation | None:
     told = case.subject.tells_parents(case.problem.shape.sizes, case.changes)
     case = case if told else replace(case, apart=False)
     moved = replace(case.problem, weight=case.problem.weight[:, order])
-    expected = Trial({name: value[:, order] for name, value in case.base.outputs.items()})
+    expected = Trial({name: value[:, order] for name, value in _of_parents(case.base).outputs.items()})
     when = "with its parents in another order"
     return _compared(case, moved, expected, when, parents=order if told else None)
 
@@ -259,7 +259,12 @@ def _compared(case: Case, changed: Problem, expected: Trial, when: str, parents:
     found = case.trial(changed, parents=parents)
     if found.error:
         return Deviation(float("inf"), case.allowed, f"it raises {when}: {found.error}", str(case))
-    return case.deviation(found, expected, case.allowed, when)
+    return case.deviation(_of_parents(found), _of_parents(expected), case.allowed, when)
+
+
+def _of_parents(trial: Trial) -> Trial:
+    """The outputs that claims are about: all but a loss that the method adds."""
+    return replace(trial, outputs={name: value for name, value in trial.outputs.items() if name != "loss"})
 
 
 def _turned(case: Case, matrix: Tensor, when: str) -> Deviation | None:

@@ -322,7 +322,8 @@ def _parameters_learn(inputs: CheckInputs) -> Finding:
             return Finding(name, Kind.MEASURED, Status.BESIDES, "the method has no parameters of its own")
         votes, activations = case.problem.given_to(method)
         routed = method.route(votes, activations)  # finiteness has a finding of its own
-        outputs = [value for value in (routed.poses, routed.activations) if value is not None and value.requires_grad]
+        given = (routed.poses, routed.activations, routed.loss)
+        outputs = [value for value in given if value is not None and value.requires_grad]
         total = torch.stack([value.sin().sum() for value in outputs]).sum() if outputs else None
         values = [method.get_parameter(key) for key in names]
         found = torch.autograd.grad(total, values, allow_unused=True) if total is not None else [None] * len(values)

@@ -28,6 +28,12 @@ class Output:
     scores: Float[Tensor, "batch classes"]
     layers: list[Capsules] = field(default_factory=list)
 
+    @property
+    def added_loss(self) -> Float[Tensor, ""] | None:
+        """The sum of the losses that routing methods add, over layers; None where none does."""
+        found = [layer.loss for layer in self.layers if layer.loss is not None]
+        return torch.stack(found).sum() if found else None
+
 
 class CapsuleNetwork(nn.Module):
     """A capsule classifier: the capsules of the last layer are the classes.
@@ -56,6 +62,8 @@ class CapsuleNetwork(nn.Module):
         self.features = features
         self.primary = primary
         self.layers = nn.ModuleList(layers)
+        for place, layer in enumerate(layers):
+            layer.routing.layer, layer.routing.layers = place, len(layers)
         last = layers[-1].routing
         self.run_layers = SCHEDULES[last.schedule if schedule is None else schedule]
         self.readout = None if last.gives_activations else nn.Linear(last.sizes.pose, 1)

@@ -15,6 +15,8 @@ def training_curves(fit: Fit) -> Iterator[Metric]:
     for epoch in fit.epochs:
         yield Metric("train_loss", "train", epoch.train_loss, "", False, epoch=epoch.epoch)
         yield Metric("train_accuracy", "train", epoch.train_accuracy, "%", True, epoch=epoch.epoch)
+        if epoch.added_loss:
+            yield Metric("added_loss", "train", epoch.added_loss, "", None, epoch=epoch.epoch)
         if epoch.has_held_out:
             yield Metric("held_out_loss", "held-out", epoch.held_out_loss, "", False, epoch=epoch.epoch)
             yield Metric("held_out_accuracy", "held-out", epoch.held_out_accuracy, "%", True, epoch=epoch.epoch)

@@ -119,7 +119,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
         command=command,
         besides=besides,
         warnings=(*_warnings(identities, provenance), *_doubts(records)),
-        told=(*_told(str(plan.get("caveat", "")), records), *runs.not_measured),
+        told=(*_told(str(plan.get("caveat", "")), runs, records), *runs.not_measured),
         settings=_differing(records),
     )
 
@@ -267,13 +267,16 @@ def _plugins_of(command: str) -> set[str]:
     return named | {word.removeprefix("--plugin=") for word in words if word.startswith("--plugin=")}
 
 
-def _told(told: str, records: list[Record]) -> Iterator[str]:
+def _told(told: str, runs: Runs, records: list[Record]) -> Iterator[str]:
     """The caveats that the plan tells, a sentence each; then what was not tuned."""
     yield from wording.sentences(told)
     methods = {_method_of(record): record.identity.tuning is None for record in records}
     if not all(methods.values()) and any(methods.values()):
         untuned = _titles([method for method, is_untuned in methods.items() if is_untuned], methods)
         yield f"Not tuned, but trained with the suite's defaults: {wording.listed(untuned, 8)}."
+    if added := dict.fromkeys(runs.methods[cell] for cell in runs.values("added_loss")["cell"].unique()):
+        adding = wording.listed(_titles(added, methods), 8)
+        yield f"Methods with a loss of their own, added to that of the suite: {adding}."
     older = dict.fromkeys(part for record in records for part in _older(record.identity))
     if older:
         yield f"Measured with an older version of {wording.listed([*older], 8)}; a run of today measures it anew."

@@ -31,6 +31,8 @@ class Routed:
         coupling: coupling coefficients for analyses, where the method made them itself.
         iteration: how many iterations led here.
         memory: whatever else the next iteration needs.
+        loss: a loss of the method's own for each lane, such as one that balances coupling. In training, its mean over
+            lanes is added to the loss, for every layer; a weight of it is a hyperparameter of the method.
     """
 
     poses: Poses
@@ -39,6 +41,7 @@ class Routed:
     coupling: Float[Tensor, "lane child parent"] | None = None
     iteration: int = 1
     memory: tuple[Tensor, ...] = field(default=(), repr=False)
+    loss: Float[Tensor, " lane"] | None = None
 
 
 class RoutingMethod(nn.Module, ABC):
@@ -77,6 +80,10 @@ class RoutingMethod(nn.Module, ABC):
     takes it as a hyperparameter if it has one of this name."""
     progress: float = 1.0
     """Part of the training run that has passed, 0 to 1; the trainer sets it. 1 outside training."""
+    layer: int = 0
+    """The place of its layer among the network's capsule layers, from 0; the network sets it after `__init__`."""
+    layers: int = 1
+    """The number of the network's capsule layers; the network sets it after `__init__`."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -126,11 +133,13 @@ class RoutingMethod(nn.Module, ABC):
         for what in ("activations", "logits"):
             if getattr(routed, what) is not None:
                 expect_shape(self.name, what, getattr(routed, what), (lanes, self.sizes.parents))
+        if routed.loss is not None:
+            expect_shape(self.name, "loss", routed.loss, (lanes,))
         if not self._trusted and not is_transformed():
-            for what in ("poses", "activations", "logits"):
+            for what in ("poses", "activations", "logits", "loss"):
                 value = getattr(routed, what)
                 if value is not None and not bool(torch.isfinite(value).all()):
-                    raise RoutingError(f"{self.name}: returned {what} that are not finite")
+                    raise RoutingError(f"{self.name}: expected finite {what}, got some that are not")
             self._trusted = True
 
     def extra_repr(self) -> str:
