@@ -45,6 +45,7 @@ class SuiteRun:
         counts: numbers of runs: planned, known before, executed now, without a result, and left by the budget.
         report: the page; None where no report was asked for.
         warnings: what was left out or damaged, a line each.
+        beside: the folder whose results are shown beside these; None for none.
     """
 
     folder: Path
@@ -52,6 +53,7 @@ class SuiteRun:
     counts: "Counts"
     report: Path | None
     warnings: tuple[str, ...] = ()
+    beside: Path | None = None
     _opened: "Folder | None" = field(default=None, compare=False)
 
     @property
@@ -87,7 +89,7 @@ class SuiteRun:
 
         if not self.planned:
             return {}
-        opened = self._opened or open_folder(self.folder)
+        opened = self._opened or open_folder(self.folder, self.beside)
         return {part.suite: answers(opened, part.suite, part.preset) for part in self.planned}
 
     @property
@@ -102,7 +104,7 @@ class SuiteRun:
 
     def write_report(self, output: Path | str | None = None) -> Path:
         """Writes the page of the whole folder, and returns where it is. Analyses of plug-ins need `write_report`."""
-        return write_report(self.folder, output).page
+        return write_report(self.folder, output, beside=self.beside).page
 
     def __repr__(self) -> str:
         answers = self.headlines
@@ -154,6 +156,7 @@ def run_suite(
     loss: str | None = None,
     settings: Path | str | None = None,
     until: float | None = None,
+    beside: Path | str | None = None,
     progress: "Callable[[Progress], None]" = lambda _: None,
     report: bool = True,
 ) -> SuiteRun:
@@ -189,6 +192,7 @@ def run_suite(
         settings: a file that `routebench tune` wrote, instead of the preset's.
         until: points of accuracy; adds seeds until the 95 % interval of every pre-specified comparison is at most this
             to either side.
+        beside: a folder or pack whose results the report shows and tests beside these; it stays as it is.
         progress: is called with every finished run, and once a second between them.
         report: whether the report is written.
 
@@ -211,10 +215,10 @@ def run_suite(
             cells=several(cells), loss=loss, settings=None if settings is None else Path(settings), until=until,
         )
     )  # fmt: skip
-    return _run(call, progress, report)
+    return _run(call, progress, report, None if beside is None else Path(beside))
 
 
-def _run(call: "Call", progress: "Callable[[Progress], None]", report: bool) -> SuiteRun:
+def _run(call: "Call", progress: "Callable[[Progress], None]", report: bool, beside: Path | None) -> SuiteRun:
     """Runs the suites of a call in turn, and writes the report if it is wanted."""
     from routebench.analysis import open_folder
     from routebench.engine.running import Counts, Follower, follow, torch_as_before
@@ -225,15 +229,20 @@ def _run(call: "Call", progress: "Callable[[Progress], None]", report: bool) -> 
             part.write_plan()
             counts += part.run(follow(Follower(part), progress))
             planned.append(part)
-    opened = None if call.analyses or not report else open_folder(folder)  # plug-ins draw in a process of its own
-    written = write_page(opened or folder, None, call.analyses) if report else None
+    drawn_here = report and not call.analyses  # those of plug-ins draw in a process of its own
+    opened = open_folder(folder, beside) if drawn_here else None
+    written = write_page(opened or folder, None, call.analyses, beside) if report else None
     told = dict.fromkeys([*call.warnings, *call.store.warnings, *(written.warnings if written else ())])
-    return SuiteRun(folder, tuple(planned), counts, written.page if written else None, tuple(told), opened)
+    return SuiteRun(folder, tuple(planned), counts, written.page if written else None, tuple(told), beside, opened)
 
 
 @checked
 def write_report(
-    results: Path | str, output: Path | str | None = None, *, plugins: str | Path | Sequence[str | Path] = ()
+    results: Path | str,
+    output: Path | str | None = None,
+    *,
+    plugins: str | Path | Sequence[str | Path] = (),
+    beside: Path | str | None = None,
 ) -> "Written":
     """Writes one HTML page from a results folder, which opens offline, and beside it every figure and table.
 
@@ -241,6 +250,7 @@ def write_report(
         results: a results folder.
         output: the page; `report.html` in the results folder if None.
         plugins: plug-ins with analyses of your own; they draw in a process of its own, which they may end.
+        beside: another folder or a pack, whose results are shown and tested beside these; both stay as they are.
 
     Returns:
         its `page`, `warnings`, and whether an analysis is `broken`.
@@ -249,25 +259,29 @@ def write_report(
         UserError: the page cannot be written, or that process ended.
     """
     given = tuple(dict.fromkeys([*plugins_of_environment(), *several(plugins)]))
-    return write_page(Path(results), None if output is None else Path(output), given)
+    place, other = (None if path is None else Path(path) for path in (output, beside))
+    return write_page(Path(results), place, given, other)
 
 
-def write_page(results: "Path | Folder", output: Path | None, plugins: tuple[str, ...]) -> "Written":
+def write_page(
+    results: "Path | Folder", output: Path | None, plugins: tuple[str, ...], beside: Path | None = None
+) -> "Written":
     """Writes the page as `write_report` does, with these plug-ins alone, whose process opens the folder itself."""
     from routebench.report import Written
 
     if plugins and not isinstance(results, Path):
         results = results.path
-    written: Written = with_plugins(plugins, _written, results, output, plugins, gives=Written)
+    written: Written = with_plugins(plugins, _written, results, output, plugins, beside, gives=Written)
     return written
 
 
-def _written(results: "Path | Folder", output: Path | None, plugins: tuple[str, ...]) -> "Written":
+def _written(results: "Path | Folder", output: Path | None, plugins: tuple[str, ...], beside: Path | None) -> "Written":
+    from routebench.analysis import open_folder
     from routebench.report import write_report as write
 
     for plugin in plugins:
         import_plugin(plugin)
-    return write(results, output)
+    return write(open_folder(results, beside) if isinstance(results, Path) else results, output)
 
 
 @checked

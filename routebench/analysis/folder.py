@@ -1,8 +1,12 @@
 """A results folder as a report reads it: its parts, and what their records say about how they were made."""
 
+import contextlib
 import re
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,8 +21,9 @@ from routebench.analysis._method import CONTROL
 from routebench.analysis._runs import Runs
 from routebench.analysis.palette import colours_of
 from routebench.catalogue import catalogue
+from routebench.engine.merge import Differing, merge, opened
 from routebench.engine.results import Record, Records, Store, existing
-from routebench.errors import UserError
+from routebench.errors import UserError, shown
 
 
 class NothingPlanned(UserError):
@@ -45,17 +50,24 @@ class Folder:
         kept: its records.
         parts: one per suite, preset, data set and model, the newest plan first.
         plans: for each part, by its name, the plan file's content without its runs.
+        origins: the folders that it was put together from, the user's own first; empty where it is one.
     """
 
     store: Store
     kept: Records
     parts: tuple[Runs, ...]
     plans: Mapping[str, Mapping[str, Any]]
+    origins: tuple[Path, ...] = ()
 
     @property
     def path(self) -> Path:
-        """The path of the folder."""
-        return self.store.path
+        """The path of the user's own folder."""
+        return self.origins[0] if self.origins else self.store.path
+
+    @property
+    def title(self) -> str:
+        """Where its results lie, for a page."""
+        return " and ".join(map(shown, self.origins or (self.store.path,)))
 
     @property
     def warnings(self) -> list[str]:
@@ -68,16 +80,20 @@ class Folder:
         return [record for record in found if record is not None]
 
 
-def open_folder(path: Path) -> Folder:
+def open_folder(path: Path, beside: Path | None = None) -> Folder:
     """Reads a results folder.
 
     Args:
         path: the folder that results lie in.
+        beside: another folder or a pack, such as a published one, whose results stand with it as in one folder. Both
+            stay as they are.
 
     Raises:
-        UserError: it does not exist.
+        UserError: one does not exist, or a run has different numbers in both.
         NothingPlanned: no suite was ever planned in it.
     """
+    if beside is not None:
+        return _together(path, beside)
     store = existing(path)
     planned = store.planned()
     if planned.empty:
@@ -196,3 +212,29 @@ def _correct_in(arrays: Callable[[str], Mapping[str, NDArray[Any]]]) -> Callable
         return None if found is None else found.astype(bool)
 
     return correct
+
+
+APART = (
+    "no run was made in both {}, so that nothing tells whether their machines agree: a difference between methods may "
+    "be one between machines"
+)
+ADVICE = "results of two machines are not paired by seed: `rank` compares gains over uniform routing"
+
+
+def _together(path: Path, beside: Path) -> Folder:
+    """The results of two folders as of one, which lasts as long as the store that reads it."""
+    stores = opened([path, beside])
+    made = tempfile.mkdtemp(prefix="routebench-")
+    with contextlib.ExitStack() as undo:
+        undo.callback(shutil.rmtree, made, ignore_errors=True)
+        try:
+            merged = merge(stores, Path(made) / "results", networks=False)
+        except Differing as error:
+            raise Differing(error.what, ADVICE) from error
+        found = open_folder(merged.folder)
+        undo.pop_all()
+    weakref.finalize(found.store, shutil.rmtree, made, ignore_errors=True)
+    found.store.warnings += merged.warnings
+    if not merged.shared:
+        found.store.warnings.append(APART.format(" and ".join(map(shown, (path, beside)))))
+    return replace(found, origins=(path, beside))

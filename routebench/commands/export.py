@@ -27,8 +27,15 @@ from routebench.errors import UserError, shown
 @click.option("--suite", metavar="NAME", help="Only this suite.")
 @click.option("--preset", metavar="NAME", help="Only this preset.")
 @click.option("--metric", metavar="NAME", help="Only rows of this metric, and runs without a result; csv and parquet.")
+@options.beside
 def command(  # noqa: PLR0917  # click passes them by name
-    folder: Path, format_: str | None, output: Path | None, suite: str | None, preset: str | None, metric: str | None
+    folder: Path,
+    format_: str | None,
+    output: Path | None,
+    suite: str | None,
+    preset: str | None,
+    metric: str | None,
+    beside: Path | None,
 ) -> None:
     """Write results as csv, parquet, Markdown or LaTeX. Each file says where its numbers come from.
 
@@ -38,7 +45,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     from routebench.analysis.folder import open_folder
     from routebench.engine.origin import command_line
 
-    opened = open_folder(folder)
+    opened = open_folder(folder, beside)
     chosen = export.format_named(format_, output)
     if chosen == "parquet" and output is None:
         raise UserError("parquet cannot be printed; name a file with -o FILE.parquet")

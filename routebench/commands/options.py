@@ -136,6 +136,12 @@ plugins = click.option(
     help="Methods, models, data sets, protocols, analyses and suites of your own (repeatable). "
     "ROUTEBENCH_PLUGINS names more, separated as in PATH.",
 )
+beside = click.option(
+    "--beside",
+    type=PATH,
+    metavar="DIR",
+    help="Results folder or pack that is shown and tested beside these, as in one folder. It stays as it is.",
+)
 
 
 def begin(asked: dict[str, Any], *, dry_run: bool) -> None:

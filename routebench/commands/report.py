@@ -18,15 +18,16 @@ from routebench.errors import shown
     metavar="FILE.html",
     help="Where to write the page [default: DIR/report.html].",
 )
+@options.beside
 @options.plugins
-def command(folder: Path, output: Path | None, plugins: tuple[str, ...]) -> None:
+def command(folder: Path, output: Path | None, beside: Path | None, plugins: tuple[str, ...]) -> None:
     """Write the report of a results folder. It is one HTML page, which opens offline.
 
     If an analysis raises an error, the page shows the error in its place. The exit code is then 3.
     """
     from routebench.interface import write_page
 
-    written = write_page(folder, output, plugins)
+    written = write_page(folder, output, plugins, beside)
     for warning in written.warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"report: {shown(written.page)}")

@@ -3,6 +3,7 @@
 import gc
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -69,6 +70,7 @@ BACKENDS = ("auto", "reference", "fused", "triton")
     metavar="DIR",
     help="Folder for results. A call skips what the folder already has.",
 )
+@options.beside
 @options.plugins
 @click.option(
     "--compile",
@@ -129,7 +131,7 @@ BACKENDS = ("auto", "reference", "fused", "triton")
 )
 @click.option("--run", "cells", multiple=True, metavar="KEY", help="Do only this run of the plan (repeatable).")
 @click.option("--dry-run", is_flag=True, help="List the runs with their status and expected time, and run nothing.")
-def command(dry_run: bool, **asked: Any) -> None:
+def command(dry_run: bool, beside: Path | None, **asked: Any) -> None:
     """Run a suite: train, measure, print a table, write the report.
 
     Only what is missing is trained and measured. NAME is a suite, a TOML file of your own, or `all`: the suites
@@ -159,9 +161,9 @@ def command(dry_run: bool, **asked: Any) -> None:
     counts = Counts()
     for planned in call:
         counts += _run(console, planned)
-        folder = open_folder(planned.store.path)
+        folder = open_folder(planned.store.path, beside)
         _show_results(console, planned, folder)
-    _report(console, call, folder)
+    _report(console, call, folder, beside)
     _exit(console, counts)
 
 
@@ -271,11 +273,11 @@ def _verdict(row: Mapping[Any, Any]) -> str:
     return f"{row['mean']:.1} %, {row['gain']:+.1} points against uniform routing: {row['gain'].verdict.in_words}"
 
 
-def _report(console: Any, call: "Call", folder: "Folder") -> None:
+def _report(console: Any, call: "Call", folder: "Folder", beside: Path | None) -> None:
     """Writes the page."""
     from routebench.interface import write_page
 
-    written = write_page(folder, None, call.analyses)
+    written = write_page(folder, None, call.analyses, beside)
     for warning in dict.fromkeys((*call.store.warnings, *written.warnings)):
         click.echo(f"warning: {warning}", err=True)
     say(console, f"report: {shown(written.page)}")

@@ -24,6 +24,19 @@ OF_VERSION = {"versions", "suite_version", "seed"}
 Content = Mapping[str, Any]
 
 
+class Differing(UserError):
+    """A run has different numbers in two folders.
+
+    Args:
+        what: which run, in which files, and a number of both.
+        advice: what to do.
+    """
+
+    def __init__(self, what: str, advice: str = "nothing was merged: take away the one that is not to count"):
+        super().__init__(f"{what}; {advice}")
+        self.what = what
+
+
 @dataclass
 class Merged:
     """The results that were merged.
@@ -47,7 +60,7 @@ class Merged:
     warnings: list[str] = field(default_factory=list)
 
 
-def merge(stores: Sequence[Store], folder: Path) -> Merged:
+def merge(stores: Sequence[Store], folder: Path, *, networks: bool = True) -> Merged:
     """Writes the runs, raw outputs, trained networks and plans of several folders into a new one.
 
     Of runs with the same key, the one that finished first is kept. All their numbers have to be equal to the last
@@ -60,6 +73,7 @@ def merge(stores: Sequence[Store], folder: Path) -> Merged:
         stores: as `opened` gives them. They stay as they are, but for damaged files, which are moved to `damaged/` as
             by every reader; their `warnings` say so.
         folder: the new folder, which must not hold anything yet. It appears when it is whole.
+        networks: whether trained networks are written, too; reports read none.
 
     Raises:
         UserError: a run has different numbers in two of them, or `folder` is taken, lies in one of them, or cannot be
@@ -69,7 +83,7 @@ def merge(stores: Sequence[Store], folder: Path) -> Merged:
     _expect_free(folder, stores)
     found = Merged(folder)
     chosen = _chosen(stores, found)
-    plans, settings, fits = _plans(stores, chosen), _settings(stores), _fits(stores, chosen)
+    plans, settings, fits = _plans(stores, chosen), _settings(stores), _fits(stores, chosen) if networks else {}
     found.plans, found.fits = len(plans), len(fits)
     with told_when_full(folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -178,10 +192,7 @@ def _expect_equal(key: str, one: tuple[Store, Record], other: tuple[Store, Recor
     told += [f"{count} of {total} values of {name} differ" for name, (count, total) in found.outputs.items() if count]
     if told:
         files = " and ".join(str(store.path / "records" / f"{key}.json") for store in (ours, theirs))
-        raise UserError(
-            f"{files} are the same run, {_named(then)}, with different numbers: {told[0]}; nothing was merged: take "
-            "away the one that is not to count"
-        )
+        raise Differing(f"{files} are the same run, {_named(then)}, with different numbers: {told[0]}")
 
 
 def _named(record: Record) -> str:

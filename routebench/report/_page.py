@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 
-from routebench import atomic, errors
+from routebench import atomic
 from routebench.analysis import Analysis, Runs, Verdict, wording
 from routebench.analysis._result import Role, name_with, place_of, reads, reads_across, reads_folder
 from routebench.analysis._runs import WHOLE_FOLDER, across_data
@@ -156,7 +156,7 @@ def _write(folder: Folder, page: Path, beside: Path, named: bool) -> Written:
         tabs=_tabs(sections),
         title=_document_title(sections),
         values=values_of(folder).block,
-        folder=errors.shown(folder.path),
+        folder=folder.title,
         asv=asv_pages(folder.path, page),
     )
     atomic.write_output(page, text, "the report", named=named)

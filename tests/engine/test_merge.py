@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -431,3 +432,57 @@ def test_what_was_forgotten_can_be_planned_again(bright, one):
     Store(one).forget("random")
     assert "random" not in {*Store(one).planned()["label"]}
     assert tables_of(measure(one, bright["a"].parent / "small.toml", range(2))) == before
+
+
+def left_alone(folder):
+    return {str(file): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+def test_results_beside_are_shown_as_in_one_folder_and_stay_as_they_are(bright, one, other, tmp_path, call):
+    together, before = merged(one, other, into=tmp_path / "new"), left_alone(other)
+    plain, both = (call("export", *of, "--format", "csv").out for of in ((together,), (one, "--beside", other)))
+    assert re.sub("^#.*\n", "", both, flags=re.MULTILINE) == re.sub("^#.*\n", "", plain, flags=re.MULTILINE)
+    done = call("report", one, "--beside", other)
+    assert (done.code, done.error) == (0, "") and "6 runs" not in done.out
+    page = (one / "report.html").read_text()
+    assert f"{one}</code>" not in page and f"{one} and {other}</code>" in page
+    assert call("report", together).code == 0
+    told = (together / "report.html").read_text().replace(str(together), f"{one} and {other}")
+    assert page == told, "a page of both is the page of the folder that they make"
+    assert left_alone(other) == before
+    assert [*tmp_path.glob("routebench-*")] == []
+
+
+def test_a_pack_can_stand_beside_and_a_suite_shows_it(bright, tmp_path, call, parts):
+    suite = tmp_path / "small.toml"
+    suite.write_text(SUITE.format(protocol="brightness", seeds=2, more=NAMED))
+    pack(bright["b"], tmp_path / "pack")
+    done = call(
+        "suite", suite, "--preset", "quick", "--results", tmp_path / "own", "--plugin", PARTS, "--beside",
+        tmp_path / "pack",
+    )  # fmt: skip
+    assert done.code == 0 and "4 / 4" in done.out, done
+    run = routebench.run_suite(suite, preset="quick", results=tmp_path / "own", plugins=PARTS, beside=tmp_path / "pack")
+    assert "4 / 4" in str(run) and "16 of 16" in run.report.read_text()
+    assert Store(tmp_path / "own").planned()["seed"].nunique() == 2, "nothing was written into one's own folder"
+
+
+def test_results_of_another_machine_are_not_paired(one, other, call):
+    file = record_of(other, 1)
+    (first, *more) = json.loads(file.read_text())["metrics"]
+    rewrite(file, metrics=[{**first, "value": first["value"] + 1}, *more])
+    for command in (("report", one), ("export", one)):
+        done = call(*command, "--beside", other)
+        assert (done.code, done.out, done.error.count("\n")) == (2, "", 1)
+        assert str(file) in done.error and "`rank` compares gains over uniform routing" in done.error
+
+
+def test_results_that_share_no_run_are_shown_with_a_warning(one, bright, tmp_path, call):
+    done = call("report", one, "--beside", bright["c"], "-o", tmp_path / "page.html")
+    assert done.code == 0 and "nothing tells whether their machines agree" in done.error
+
+
+def test_bad_folders_beside_are_told_in_one_line(one, tmp_path, call):
+    for wrong in (tmp_path / "nothing", tmp_path, one):
+        done = call("report", one, "--beside", wrong)
+        assert (done.code, done.out, done.error.count("\n")) == (2, "", 1), done
