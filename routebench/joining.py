@@ -159,6 +159,7 @@ def ranked(
     known = ranking.published(wanted.board, None if beside is None else Path(beside))
     page = Path(output) if output is not None else wanted.results / f"rank.{'.'.join(wanted.board.part)}.html"
     atomic.expect_place(page, "the board", named=output is not None)
+    ranking.expect_comparable(wanted, known)
     _expect_conforming(method, wanted)
     measured = ranking.measure(wanted, tell)
     runs = ranking.part_of(measured.store, wanted.board) if measured.settings else None

@@ -81,6 +81,8 @@ def command(method: str, output: Path | None, dry_run: bool, **asked: Any) -> No
         sys.exit(SOME_FAILED)
     if found.standing is None or not found.standing.seeds:
         sys.exit(NOTHING_MEASURED)
+    if found.standing.reasons:
+        sys.exit(SOME_FAILED)
 
 
 class OnTerminal:

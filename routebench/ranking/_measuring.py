@@ -19,6 +19,7 @@ from routebench.engine.tuning import choose
 from routebench.errors import UserError
 from routebench.quantities import spoken
 from routebench.ranking._boards import Board, PublishedBoard
+from routebench.ranking._standing import expect_same
 from routebench.routing.spec import parse
 
 FIRST = 3
@@ -159,6 +160,22 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
         if is_first and own.run:
             tell.say(_first_look(found, board))
     return found
+
+
+def expect_comparable(wanted: Wanted, known: PublishedBoard) -> None:
+    """Checks before anything is trained that uniform routing is planned as it was for the published results.
+
+    Args:
+        wanted: the method and its board.
+        known: the published results.
+
+    Raises:
+        UserError: it is not.
+    """
+    ((runs, *_),) = prepare(wanted.runs(None, wanted.board.seeds), dry_run=True).plans
+    for planned in (cell.identity for cell in runs.cells if cell.label == BASELINE):
+        expect_same(known, planned)
+        return
 
 
 def best_of(settings: ChosenSettings, label: str) -> ChosenPoint:

@@ -17,8 +17,8 @@ from routebench.errors import UserError
 from routebench.ranking._boards import PACKED, SUMS, Board
 
 KEPT = ("accuracy", "fit_seconds", "parameters")
-"""The metrics that a board keeps; of losses, that of the last epoch, by which equal functions are seen."""
-LOSS = "train_loss"
+"""The metrics that a board keeps; of losses, the last one, by which equal functions are seen."""
+LOSSES = ("loss", "train_loss")
 
 
 def ship(results: Path, board: Board, folder: Path) -> int:
@@ -61,7 +61,8 @@ def ship(results: Path, board: Board, folder: Path) -> int:
 
 def _slim(record: Record) -> Record:
     """The record with the metrics that a board needs."""
-    losses = [one for one in record.metrics if one["metric"] == LOSS]
+    by_name = {name: [one for one in record.metrics if one["metric"] == name] for name in LOSSES}
+    losses = by_name["train_loss"] or by_name["loss"]
     kept = [one for one in record.metrics if one["metric"] in KEPT and _is_kept(one, record)]
     files = {name: known for name, known in (record.files or {}).items() if not name.startswith("arrays/")}
     return replace(record, metrics=(*kept, *losses[-1:]), files=files or None)

@@ -220,7 +220,9 @@ def standing_of(known: PublishedBoard, own: Runs, store: Store, label: str, iter
     ranked = next((one for one in mine if one.method.iterations == iterations), None)
     base, other_base = (_base(found) for found in (contenders.values(), contenders_of(known.runs)))
     if base is not None and other_base is not None:
-        _expect_same(known, store, base, other_base)
+        own_base = next((found for key in base.cells.values() if (found := store.record(key)) is not None), None)
+        if own_base is not None:
+            expect_same(known, own_base.identity)
     machines, between = _machines(own, known.runs, base, other_base)
     sides = None
     if base and other_base and ranked and ranked.accuracies and base.accuracies:
@@ -256,17 +258,25 @@ def _base(contenders: Iterable[Contender]) -> Contender | None:
     return next((one for one in contenders if one.method.label == BASELINE), None)
 
 
-def _expect_same(known: PublishedBoard, store: Store, base: Contender, other: Contender) -> None:
-    """Raises UserError where the baseline is not the same configuration on both sides."""
-    ours = next((found for key in base.cells.values() if (found := store.record(key)) is not None), None)
-    if ours is None or not other.cells:
+def expect_same(known: PublishedBoard, ours: Identity) -> None:
+    """Checks that uniform routing is the same configuration here and in the published results.
+
+    Args:
+        known: the published results.
+        ours: a run of uniform routing here, planned or made.
+
+    Raises:
+        UserError: a setting, or the version of a part or of the suite, differs.
+    """
+    other = _base(contenders_of(known.runs))
+    if other is None or not other.cells:
         return
-    theirs = known.record(next(iter(other.cells.values())))
-    one, two = (_configuration(record.identity) for record in (ours, theirs))
+    theirs = known.record(next(iter(other.cells.values()))).identity
+    one, two = _configuration(ours), _configuration(theirs)
     if differing := sorted(key for key in one.keys() | two.keys() if one.get(key) != two.get(key)):
         raise UserError(
-            f"{known.board.title}: uniform routing was trained with other settings here than in the published results "
-            f"({', '.join(differing)}), so that nothing can be compared; name results of this version with --beside"
+            f"{known.board.title}: expected uniform routing as in the published results ({known.origin}), got another "
+            f"{', '.join(differing)}, so that nothing can be compared; name results of this version with --beside"
         )
 
 

@@ -164,7 +164,7 @@ def test_other_settings_of_the_baseline_are_refused(board, ranked):
 
     other = replace(known)
     object.__setattr__(other, "record", record)
-    with pytest.raises(UserError, match="other settings here than in the published results"):
+    with pytest.raises(UserError, match="got another training, so that nothing can be compared"):
         standing_of(other, own, store, "sharper", None)
 
 

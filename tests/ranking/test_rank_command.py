@@ -1,7 +1,9 @@
 """The command `rank`: its output, what it resumes, and bad input."""
 
 import shlex
+import shutil
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -137,3 +139,65 @@ def test_a_file_of_two_methods_asks_for_one(rank, tmp_path):
     found = rank(file)
     assert found.code == 2 and "sharper" in found.error and "blunter" in found.error
     assert "2 trials, 2 for each T of blunter" in rank(file, "--method", "blunter", "--dry-run").out
+
+
+def changed(file, line):
+    """The file with a line before the coupling of its method."""
+    file.write_text(file.read_text().replace("        coupling =", f"{line}\n        coupling ="))
+    return file
+
+
+def test_a_method_that_hangs_in_training_is_stopped_and_has_no_place(routebench_in, board, tmp_path):
+    file = made.method(tmp_path)
+    late = "        import time\n        time.sleep(600 if self.training and votes.dense().shape[0] == 64 else 0)"
+    fixed = ("--board", board[0], "--beside", board[1], "--results", "own", "--time-limit", "5s")
+    found = routebench_in("rank", changed(file, late), *fixed)
+    assert found.code == 4 and "has no place" in found.out and "timeout" in found.out, found
+
+
+def test_a_method_that_loses_seeds_is_not_flattered_by_those_that_are_left(rank, tmp_path):
+    file = made.method(tmp_path, sharpness=0.0)
+    text = f"import torch\n{file.read_text()}".replace(
+        "self.sharpness = sharpness", "self.sharpness, self.seed = sharpness, torch.initial_seed()"
+    )
+    file.write_text(text)
+    late = "        if self.training and votes.dense().requires_grad and self.seed % 2:\n            votes = None"
+    found = rank(changed(file, late))
+    assert found.code == 3, found
+    assert "of 3 seeds have no result, so that no verdict favours it" in found.out, found
+    assert ": better" not in found.out
+
+
+def test_a_number_of_iterations_that_gives_nan_is_told(rank, tmp_path):
+    file = made.method(tmp_path)
+    text = file.read_text().replace("sharpness: float = 1.0", "sharpness: float = 1.0, iterations: int = 3")
+    text = text.replace("self.sharpness = sharpness", "self.sharpness, self.iterations = sharpness, iterations")
+    file.write_text(text)
+    found = rank(changed(file, "        if self.iterations == 3:\n            votes = votes.dense() * float('nan')"))
+    assert found.code == 2 and len(found.error.strip().splitlines()) == 1, found
+
+
+def test_two_plug_ins_of_one_name_are_told(rank, tmp_path):
+    file = made.method(tmp_path)
+    (tmp_path / "second").mkdir()
+    other = made.method(tmp_path / "second", sharpness=2.0)
+    found = rank(file, "--plugin", other)
+    assert found.code == 2 and "sharper" in found.error and len(found.error.strip().splitlines()) == 1, found
+    assert not (tmp_path / "own").exists()
+
+
+@pytest.mark.parametrize("kind", ["newer", "another version"])
+def test_a_pack_that_cannot_be_read_or_compared_is_told(routebench_in, board, tmp_path, kind):
+    name, published = board
+    shutil.copytree(published, tmp_path / "theirs")
+    suite = tmp_path / "tiny.toml"
+    text = made.SUITE.replace("version = 1", "version = 2") if kind == "another version" else made.SUITE
+    suite.write_text(text)
+    shutil.copy(Path(name.rpartition(":")[0]).parent / "tiny.quick.settings.json", tmp_path)
+    if kind == "newer":
+        (tmp_path / "theirs" / "schema.json").write_text('{"schema": 99}')
+    fixed = ("--board", f"{suite}:quick", "--beside", tmp_path / "theirs", "--jobs", 1, "--no-isolate")
+    found = routebench_in("rank", made.method(tmp_path), *fixed, "--results", "own")
+    assert found.code == 2 and len(found.error.strip().splitlines()) == 1, found
+    assert ("schema version 99" if kind == "newer" else "got another suite_version") in found.error, found
+    assert not (tmp_path / "own").exists(), "it is told before anything is trained"

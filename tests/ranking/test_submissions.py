@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from routebench.registry import extensions
 from tests.command import import_once
 from tests.ranking import made
 
+SUBMITTED = Path(__file__).parents[2] / "submissions"
 TOLD = {"who": "A. Tester", "licence": "MIT"}
 
 
@@ -319,3 +321,11 @@ def test_a_board_without_submissions_and_bad_calls(board, routebench_in, tmp_pat
     assert "did you mean 'quick'" in routebench_in("board", "--board", "quik").error
     shipped = routebench_in("board", "--board", "full", "-o", "full.html")
     assert shipped.code == 0 and (tmp_path / "full.html").read_text().count("<tr class=") == 27
+
+
+@pytest.mark.parametrize(
+    "folder", sorted(file.parent for file in SUBMITTED.glob("*/submission.json")), ids=lambda one: one.name
+)
+def test_what_was_submitted_here_holds(folder, routebench_in):
+    found = routebench_in("verify", folder, "--runs", "0")
+    assert found.code == 0, found
