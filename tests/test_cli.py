@@ -52,7 +52,7 @@ def test_a_suite_says_in_one_line_that_it_falls_back_to_the_slow_back_end(call, 
     monkeypatch.setattr(suite, "_run", lambda *_: Counts(cells=1, cached=1))
     monkeypatch.setattr(suite, "_report", lambda *_: None)
     monkeypatch.setattr(suite, "_show_results", lambda *_: None)
-    monkeypatch.setattr("routebench.analysis.open_folder", lambda _: None)
+    monkeypatch.setattr("routebench.analysis.open_folder", lambda *_: None)
     for clear in (compiler.library.cache_clear, fused.missing.cache_clear):
         clear()
     try:

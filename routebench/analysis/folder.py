@@ -21,7 +21,7 @@ from routebench.analysis._method import CONTROL
 from routebench.analysis._runs import Runs
 from routebench.analysis.palette import colours_of
 from routebench.catalogue import catalogue
-from routebench.engine.merge import Differing, merge, opened
+from routebench.engine.merge import Unequal, merge, opened
 from routebench.engine.results import Record, Records, Store, existing
 from routebench.errors import UserError, shown
 
@@ -66,7 +66,7 @@ class Folder:
 
     @property
     def title(self) -> str:
-        """Where its results lie, for a page."""
+        """The places of its results, for a page."""
         return " and ".join(map(shown, self.origins or (self.store.path,)))
 
     @property
@@ -229,8 +229,8 @@ def _together(path: Path, beside: Path) -> Folder:
         undo.callback(shutil.rmtree, made, ignore_errors=True)
         try:
             merged = merge(stores, Path(made) / "results", networks=False)
-        except Differing as error:
-            raise Differing(error.what, ADVICE) from error
+        except Unequal as error:
+            raise Unequal(error.what, ADVICE) from error
         found = open_folder(merged.folder)
         undo.pop_all()
     weakref.finalize(found.store, shutil.rmtree, made, ignore_errors=True)

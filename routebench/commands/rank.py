@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     "--board",
     default="quick",
     show_default=True,
-    metavar="quick|full|mnist|FILE.toml:PRESET",
-    help="The comparison to join; that of a suite of your own needs --beside.",
+    metavar="NAME|FILE.toml:PRESET",
+    help="The comparison to join: quick, full, mnist, overlap, viewpoint or transfer; that of your own suite needs "
+    "--beside.",
 )
 @click.option(
     "--method",

@@ -24,7 +24,7 @@ OF_VERSION = {"versions", "suite_version", "seed"}
 Content = Mapping[str, Any]
 
 
-class Differing(UserError):
+class Unequal(UserError):
     """A run has different numbers in two folders.
 
     Args:
@@ -192,7 +192,7 @@ def _expect_equal(key: str, one: tuple[Store, Record], other: tuple[Store, Recor
     told += [f"{count} of {total} values of {name} differ" for name, (count, total) in found.outputs.items() if count]
     if told:
         files = " and ".join(str(store.path / "records" / f"{key}.json") for store in (ours, theirs))
-        raise Differing(f"{files} are the same run, {_named(then)}, with different numbers: {told[0]}")
+        raise Unequal(f"{files} are the same run, {_named(then)}, with different numbers: {told[0]}")
 
 
 def _named(record: Record) -> str:
