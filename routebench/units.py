@@ -10,13 +10,6 @@ COUNTED = (*DETERMINED, "count")
 """Units of what is counted: the same code and seed give the same number. Templates that died are counted, too."""
 
 
-def whole_of(metric: str, unit: str) -> float | None:
-    """The whole, in its unit, where a metric is a share, which is never negative and never larger; else None."""
-    if unit == "%":
-        return None if metric.endswith("_gain") else 100.0
-    return 1.0 if not unit and metric.endswith("_share") else None
-
-
 def is_of_machine(unit: str) -> bool:
     """Tells whether the unit is of a time, of memory, of a speed, or of the largest batch that fits."""
     return unit in (*TIMED, "bytes", "images") or unit.endswith("/s")

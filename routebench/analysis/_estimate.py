@@ -12,8 +12,8 @@ import pandas as pd
 from routebench import statistics
 from routebench.analysis import wording
 from routebench.analysis._method import Method
-from routebench.analysis._ranges import ANY, Range, range_of_difference
 from routebench.analysis._verdicts import Verdict
+from routebench.declared import ANY, Range
 from routebench.statistics import ALPHA, Collapses, Interval
 
 BRACKETED = (statistics.OVER_SAMPLES, statistics.OVER_SEEDS_LOGIT)
@@ -22,6 +22,11 @@ UNEVEN = "seeds fell out of the others, no t interval"
 MISSING = "the side that is ahead lacks results, no interval"
 UNTESTED = (UNEVEN, MISSING)
 """Kinds of a difference without limits and p, though there are seeds."""
+
+
+def range_of_difference(ours: Range, theirs: Range) -> Range:
+    """The smallest and the largest difference of two values, each of its range."""
+    return ours[0] - theirs[1], ours[1] - theirs[0]
 
 
 class SeedValues(dict[int, float]):

@@ -14,11 +14,10 @@ from pandas import DataFrame, isna
 from routebench.analysis import wording
 from routebench.analysis._estimate import SeedValues, mean_of
 from routebench.analysis._method import Method
-from routebench.analysis._ranges import range_of
 from routebench.analysis._verdicts import Strength
 from routebench.analysis.palette import MUTED
+from routebench.declared import as_recorded
 from routebench.engine.results import NOT_RUN
-from routebench.units import whole_of
 
 LONGEST = 150  # characters of a part's name: file systems take 255 bytes, endings and analyses' names included
 WHOLE_FOLDER = "whole-folder"
@@ -231,7 +230,7 @@ class Runs:
         units = rows["unit"] if "unit" in rows else [""] * len(rows)
         for method, seed, value, unit in zip(rows["method"], rows["seed"], rows["value"], units, strict=True):
             if method not in found:
-                found[method] = SeedValues(first=self.first, within=range_of(metric, str(unit)))
+                found[method] = SeedValues(first=self.first, within=as_recorded(metric, str(unit)).range)
             found[method][int(seed)] = float(value)
         return found
 
@@ -285,15 +284,13 @@ def means_over_seeds(values: DataFrame, by: Iterable[str] = ()) -> DataFrame:
     keys = [*by]
     if values.empty:
         return DataFrame(columns=["method", *keys, "mean"])
-    measured = str(values["metric"].iloc[0]), str(values["unit"].iloc[0])
-    whole, within = whole_of(*measured), range_of(*measured)
+    measure = as_recorded(str(values["metric"].iloc[0]), str(values["unit"].iloc[0]))
     methods: dict[Any, Method] = dict(enumerate(sorted(set(values["method"]))))
     place = values["method"].map({method: place for place, method in methods.items()})
     rows = []
     for (first, *others), own in values["value"].groupby([place, *(values[key] for key in keys)], dropna=False):
-        rows.append(
-            {"method": methods[first], **dict(zip(keys, others, strict=True)), "mean": mean_of(own, whole, within)}
-        )
+        mean = mean_of(own, measure.whole, measure.range)
+        rows.append({"method": methods[first], **dict(zip(keys, others, strict=True)), "mean": mean})
     return DataFrame(rows)
 
 

@@ -23,20 +23,18 @@ from pandas import DataFrame
 
 from routebench import registry
 from routebench.analysis import wording
-from routebench.analysis._estimate import Estimate, SeedValues, Sides, at_stake
+from routebench.analysis._estimate import Estimate, SeedValues, Sides, at_stake, range_of_difference
 from routebench.analysis._estimate import difference as paired
 from routebench.analysis._method import Method
-from routebench.analysis._ranges import ANY, range_of, range_of_difference
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import MARGIN, Verdict
 from routebench.analysis.contenders import falling
 from routebench.catalogue import page_of
+from routebench.declared import ANY, GAIN, as_recorded
 from routebench.errors import UserError
 from routebench.statistics import OVER_SEEDS, OVER_SEEDS_TWO_STAGES, Collapses
 
 NOTHING_FELL: tuple[Sides, Sides] = ((Collapses(), Collapses()),) * 2
-POINTS = range_of_difference((0.0, 100.0), (0.0, 100.0))
-"""The range of differences of accuracies."""
 RISING = 5.0
 """Points of training accuracy in the last epoch, above which a network was trained too briefly to test a claim."""
 Condition = tuple[str, int | None]  # label and iterations
@@ -173,7 +171,7 @@ def lost_in_words(parts: Iterable[Runs], values: BySeed) -> str:
 
 def _sides(runs: Runs, values: BySeed, of: str) -> tuple[Sides, Sides]:
     """Seeds that fall out with the first and with the last method that is named, if values are points of accuracy."""
-    if SeedValues.of(values).within != POINTS:
+    if SeedValues.of(values).within != GAIN:
         return NOTHING_FELL
     places = {_place(of, {one.label, one.exact, str(one)}): (one.label, one.model) for one in runs.methods.values()}
     named = [places[place] for place in sorted(places) if place >= 0]
@@ -286,7 +284,7 @@ def values_of(runs: Runs, condition: Condition, metric: str, epoch: str = "", **
         rows = rows[rows["epoch"] == rows["epoch"].agg(epoch)]
     found = {int(seed): float(value) for seed, value in zip(rows["seed"], rows["value"], strict=True)}
     return SeedValues(
-        found, runs.first, range_of(metric, str(rows["unit"].iloc[0])) if len(rows) and "unit" in rows else ANY
+        found, runs.first, as_recorded(metric, str(rows["unit"].iloc[0])).range if len(rows) and "unit" in rows else ANY
     )
 
 

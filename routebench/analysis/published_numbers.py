@@ -33,8 +33,8 @@ from routebench.analysis._table import Row
 from routebench.analysis._verdicts import Verdict
 from routebench.analysis.viewpoints import FAMILIAR, matched_to_reference
 from routebench.catalogue import Catalogue, catalogue
+from routebench.declared import as_recorded
 from routebench.statistics import ALPHA, predicted_best, predicted_mean
-from routebench.units import whole_of
 
 VERDICTS = (Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT_REPRODUCED, Verdict.UNDECIDED, Verdict.NOT_RUN)
 BEST_OF = "best of "
@@ -239,7 +239,7 @@ def _plain(value: object) -> str:
 
 def _whole(metric: str, unit: str, row: Row) -> float | None:
     """All of a share as the paper prints it; None for what is no share."""
-    found = whole_of(metric, unit)
+    found = as_recorded(metric, unit).whole
     return None if found is None else abs(_in_unit(found, unit, row) - _in_unit(0.0, unit, row))
 
 

@@ -14,7 +14,6 @@ from routebench.comparing._folders import CellPair, Pairs, Quantity, Side, Spot,
 from routebench.comparing._noise import Noise
 from routebench.comparing._series import (
     ABSOLUTE,
-    SPEEDS,
     Group,
     PairedSeries,
     SpotValues,
@@ -23,6 +22,7 @@ from routebench.comparing._series import (
     values_of,
 )
 from routebench.comparing._verdicts import ALL, METHOD, SETTING, Change, Wishes, judge
+from routebench.declared import as_recorded
 from routebench.errors import UserError, unknown
 from routebench.units import is_of_machine
 
@@ -176,13 +176,12 @@ def _unjudged(changes: Iterable[Change], asked: Container[str]) -> Iterator[Grou
 
 
 def _chosen(series: Sequence[PairedSeries], wishes: Wishes, pairs: Pairs, lost: set[str]) -> list[PairedSeries]:
-    """The series asked for, without the machine's own speeds and without the spreads of other metrics.
+    """The series asked for, without what tells of the measurement itself.
 
     Raises:
         UserError: a wish names what was not measured.
     """
-    metrics = {one.group.metric for one in series} - set(SPEEDS)
-    metrics = (metrics | lost) - {f"{metric}_iqr" for metric in metrics}
+    metrics = {one.group.metric for one in series if not as_recorded(one.group.metric, one.group.unit).beside} | lost
     if series:
         refuse_unknown([*wishes.tolerances, *wishes.must_see], metrics)
         _refuse_without_direction(series, wishes)
@@ -260,8 +259,7 @@ def _is_undefined(spot: Spot, theirs: Mapping[Spot, list[Any]]) -> bool:
 
 def _counts(mark: Quantity, pair: CellPair) -> bool:
     """Tells whether it would have been judged."""
-    name = mark.spot[0]
-    uncounted = name in SPEEDS or name.endswith("_iqr") or (pair.machines and is_of_machine(mark.unit))
+    uncounted = as_recorded(mark.spot[0], mark.unit).beside or (pair.machines and is_of_machine(mark.unit))
     return mark.higher_is_better is not None and not uncounted
 
 

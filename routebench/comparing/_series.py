@@ -17,8 +17,6 @@ OTHER_ITERATIONS = "at other iterations"
 ABSOLUTE = ("%", "points", "nat", "count", "")
 """Units compared by difference: values may be zero, and some negative. All others are compared by ratio."""
 NO_RATIO = "a value is not positive, so that there is no ratio"
-SPEEDS = ("peak_flops", "bandwidth")
-"""Metrics of the machine itself, measured beside each run: never judged."""
 ROUNDING = 1e-12
 """Relative rounding error of a difference."""
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from routebench.declared import as_recorded
 from routebench.engine.results import Record
-from routebench.units import COUNTED, is_of_machine, whole_of
+from routebench.units import COUNTED
 
 ROUNDING = 1e-5
 """Largest relative difference attributed to the order of additions in float32."""
@@ -119,7 +120,7 @@ def compare(
     elsewhere = _is_elsewhere(then.provenance, now.provenance)
     first, second = ({_name(metric): metric for metric in record.metrics} for record in (then, now))
     pairs = [
-        Pair(name, _value(first, name), _value(second, name), _is_of_machine(metric), *_rounding(metric, elsewhere))
+        Pair(name, _value(first, name), _value(second, name), *_known(metric, elsewhere))
         for name, metric in (second | first).items()
     ]
     common = [name for name in outputs_then if name in outputs_now]
@@ -132,12 +133,12 @@ def _is_elsewhere(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return any(one[key] and one[key] != other[key] for key in PROCESSOR)
 
 
-def _rounding(metric: Mapping[str, Any], elsewhere: bool) -> tuple[float, float]:
-    """The tolerance of a metric, and the whole that a share of another processor is relative to, else 0."""
-    unit = metric.get("unit") or ""
-    if unit in COUNTED and not (elsewhere and metric.get("split")):
-        return 0.0, 0.0
-    return (ELSEWHERE, whole_of(str(metric["metric"]), unit) or 0.0) if elsewhere else (ROUNDING, 0.0)
+def _known(metric: Mapping[str, Any], elsewhere: bool) -> tuple[bool, float, float]:
+    """Whether it is of the machine; its tolerance; the whole that a share of another processor is relative to, or 0."""
+    measure = as_recorded(str(metric["metric"]), metric.get("unit") or "")
+    if measure.unit in COUNTED and not (elsewhere and metric.get("split")):
+        return measure.is_of_machine, 0.0, 0.0
+    return measure.is_of_machine, *((ELSEWHERE, measure.whole or 0.0) if elsewhere else (ROUNDING, 0.0))
 
 
 def _name(metric: Mapping[str, Any]) -> str:
@@ -153,11 +154,6 @@ def _name(metric: Mapping[str, Any]) -> str:
 
 def _value(metrics: Mapping[str, Mapping[str, Any]], name: str) -> float | None:
     return metrics[name]["value"] if name in metrics else None
-
-
-def _is_of_machine(metric: Mapping[str, Any]) -> bool:
-    """Tells whether a metric is a time, a speed, memory, or a number of timed repetitions."""
-    return is_of_machine(metric.get("unit") or "") or str(metric["metric"]).endswith("_runs")
 
 
 def _unequal(then: NDArray[Any], now: NDArray[Any]) -> tuple[int, int]:

@@ -79,8 +79,8 @@ def _grid(trained_with: int | None, wanted: list[int]) -> list[int | None]:
 def _test_metrics(tested: Mapping[int | None, Evaluation]) -> list[Metric]:
     found = []
     for iterations, answer in tested.items():
-        accuracy = Metric("accuracy", "test", answer.accuracy, "%", True, test_iterations=iterations)
-        found += [accuracy, replace(accuracy, metric="loss", value=answer.loss, unit="", higher_is_better=False)]
+        found.append(Metric.of("accuracy", "test", answer.accuracy, test_iterations=iterations))
+        found.append(Metric.of("loss", "test", answer.loss, test_iterations=iterations))
     return found
 
 
@@ -90,12 +90,12 @@ def _over_classes(labels: Tensor, tested: Mapping[int | None, Evaluation]) -> li
     shown = counts.nonzero()[:, 0]
     if len(shown) < 2 or int(counts.max()) < UNBALANCED * int(counts[shown].min()):
         return []
-    found = [Metric("commonest_share", "test", 100 * int(counts.max()) / len(labels), "%", None)]
+    found = [Metric.of("commonest_share", "test", 100 * int(counts.max()) / len(labels))]
     for iterations, answer in tested.items():
         if len(answer.correct):  # a network may say no class
             recalls = torch.stack([answer.correct[labels == label].double().mean() for label in shown])
             value = 100 * float(recalls.mean())
-            found.append(Metric("balanced_accuracy", "test", value, "%", True, test_iterations=iterations))
+            found.append(Metric.of("balanced_accuracy", "test", value, test_iterations=iterations))
     return found
 
 
@@ -105,11 +105,11 @@ def _rest(solves: list[Solve], iterations: int | None) -> list[Metric]:
         return []
     residual = torch.cat([solve.residual.amax(dim=0) for solve in solves]).double()
     updates = torch.cat([solve.updates for solve in solves]).double()
-    found = [Metric("updates", "test", float(updates.mean()), "count", None, test_iterations=iterations)]
+    found = [Metric.of("updates", "test", float(updates.mean()), test_iterations=iterations)]
     if bool(residual.isfinite().all()):  # one iteration has no residual
         at_rest = 100 * float((residual < solves[0].tolerance).double().mean())
-        found.append(Metric("residual", "test", float(residual.mean()), "", False, test_iterations=iterations))
-        found.append(Metric("at_rest", "test", at_rest, "%", True, test_iterations=iterations))
+        found.append(Metric.of("residual", "test", float(residual.mean()), test_iterations=iterations))
+        found.append(Metric.of("at_rest", "test", at_rest, test_iterations=iterations))
     return found
 
 
@@ -118,7 +118,7 @@ def _best_on_test(fit: Fit) -> list[Metric]:
     if not fit.test_accuracy:
         return []
     curve = [
-        Metric("test_accuracy", "test", accuracy, "%", True, epoch=epoch)
+        Metric.of("test_accuracy", "test", accuracy, epoch=epoch)
         for epoch, accuracy in enumerate(fit.test_accuracy, start=1)
     ]
-    return [*curve, Metric("best_test_accuracy", "test", max(fit.test_accuracy), "%", None)]
+    return [*curve, Metric.of("best_test_accuracy", "test", max(fit.test_accuracy))]

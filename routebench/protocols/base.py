@@ -4,12 +4,14 @@ import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from routebench.data import Dataset
+from routebench.declared import measure_of
 from routebench.errors import UserError
 from routebench.recipe import Recipe
 from routebench.training import Epoch
@@ -17,7 +19,7 @@ from routebench.training import Epoch
 
 @dataclass(frozen=True)
 class Metric:
-    """One number.
+    """One number: of a declared measure, by `Metric.of`, or any other, with its unit and direction.
 
     Args:
         metric: what it is, such as `accuracy`.
@@ -37,6 +39,32 @@ class Metric:
     test_iterations: int | None = None
     epoch: int | None = None
     where: Mapping[str, int | str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        measure: str,
+        split: str,
+        value: float,
+        *,
+        test_iterations: int | None = None,
+        epoch: int | None = None,
+        where: Mapping[str, int | str] = MappingProxyType({}),
+        undirected: str = "",
+    ) -> "Metric":
+        """A value of a declared measure, whose unit and direction it has.
+
+        Args:
+            measure: its name.
+            split, value, test_iterations, epoch, where: as above.
+            undirected: why neither direction is better here although the measure has one; empty where it has.
+
+        Raises:
+            UserError: nobody has declared the measure.
+        """
+        known = measure_of(measure)
+        better = None if undirected else known.higher_is_better
+        return cls(measure, split, value, known.unit, better, test_iterations, epoch, dict(where))
 
 
 @dataclass(frozen=True)

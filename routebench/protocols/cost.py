@@ -21,7 +21,6 @@ from routebench.protocols.cost_work import DENSE, LAYERS, NETWORK, Subject, netw
 from routebench.protocols.cost_yardstick import in_yardsticks
 from routebench.protocols.spared import ABSENT, spared
 from routebench.registry import loaded_plugins, protocols
-from routebench.units import YARDSTICKS
 
 REPEATS = 2  # of every time, far apart: two measurements of one thing tell how far noise goes
 SEARCHED = 16  # times the largest batch of the suite is as far as the largest that fits is looked for
@@ -72,8 +71,8 @@ class Cost(Protocol):
         seconds = float(options.get("seconds", 0.2))
         peak, bandwidth = _machine(context.device, seconds)
         metrics = [
-            Metric("peak_flops", "", peak, "flop/s", True),
-            Metric("bandwidth", "", bandwidth, "bytes/s", True),
+            Metric.of("peak_flops", "", peak),
+            Metric.of("bandwidth", "", bandwidth),
         ]
         batches = sorted(options.get("batches", [128]))
         points, errors = [], list[Exception]()
@@ -128,7 +127,7 @@ class _Point:
             why: the reason, in one line.
             where: further coordinates, such as the batch size.
         """
-        return Metric(ABSENT, "", 1, "", None, where={**self._where(**where), "why": why})
+        return Metric.of(ABSENT, "", 1, where={**self._where(**where), "why": why})
 
     def times(self, batch: int, repeat: int, seconds: float) -> Iterator[Metric]:
         """Inference and training: median, interquartile range, how often it ran, and CPU time on a processor.
@@ -144,14 +143,12 @@ class _Point:
                 work = prepare(self.subject, self.device)(batch)
                 for name, run in (("inference", work.inference), ("training", work.training)):
                     found = _timer(run).blocked_autorange(min_run_time=seconds)
-                    yield Metric(f"{name}_time", "", 1e3 * found.median, "ms", False, where=where)
-                    yield Metric(f"{name}_time_iqr", "", 1e3 * found.iqr, "ms", False, where=where)
-                    yield Metric(
-                        f"{name}_runs", "", found.number_per_run * len(found.times), "count", None, where=where
-                    )
+                    yield Metric.of(f"{name}_time", "", 1e3 * found.median, where=where)
+                    yield Metric.of(f"{name}_time_iqr", "", 1e3 * found.iqr, where=where)
+                    yield Metric.of(f"{name}_runs", "", found.number_per_run * len(found.times), where=where)
                     if self.device.type == "cpu":
                         cpu_time = in_yardsticks(run, seconds)
-                        yield Metric(f"{name}_cpu_time", "", cpu_time, YARDSTICKS, False, where=where)
+                        yield Metric.of(f"{name}_cpu_time", "", cpu_time, where=where)
         except OUT_OF_MEMORY:
             yield self.absent("out of memory", batch=batch, repeat=repeat)
         except Exception as error:  # noqa: BLE001  # it costs this batch alone
@@ -174,7 +171,7 @@ class _Point:
             except Exception as error:  # noqa: BLE001  # it costs this batch alone
                 yield self.absent(f"memory: {one_line(error)}", batch=batch)
             else:
-                yield Metric("training_memory", "", known[batch], "bytes", False, where=self._where(batch=batch))
+                yield Metric.of("training_memory", "", known[batch], where=self._where(batch=batch))
         if budget_mb is not None and known and self.subject.part == NETWORK:
             limit, missing = SEARCHED * batches[-1], list[Metric]()
             with spared(missing, "the largest batch"):
@@ -183,8 +180,8 @@ class _Point:
                 yield from missing
                 return
             where = self._where(budget_mb=budget_mb)
-            yield Metric("largest_batch", "", largest, "images", True, where=where)
-            yield Metric("largest_batch_tried", "", limit, "images", None, where=where)
+            yield Metric.of("largest_batch", "", largest, where=where)
+            yield Metric.of("largest_batch_tried", "", limit, where=where)
 
     def _where(self, **more: int | str) -> dict[str, int | str]:
         return {"part": self.subject.part, "backend": self.backend, **more}
@@ -268,9 +265,9 @@ def _floors(subject: Subject, batches: list[int], peak: float, bandwidth: float)
     for batch in batches:
         where: dict[str, int | str] = {"part": subject.part, "batch": batch}
         flops, least = batch * once, 2 * (held + (batch - 1) * more)
-        yield Metric("training_flops", "", flops, "flop", False, where=where)
-        yield Metric("training_least_bytes", "", least, "bytes", False, where=where)
-        yield Metric("training_floor", "", 1e3 * max(flops / peak, least / bandwidth), "ms", None, where=where)
+        yield Metric.of("training_flops", "", flops, where=where)
+        yield Metric.of("training_least_bytes", "", least, where=where)
+        yield Metric.of("training_floor", "", 1e3 * max(flops / peak, least / bandwidth), where=where)
 
 
 def _store(_layer: CapsuleLayer, votes: Votes, _present: torch.Tensor) -> None:

@@ -13,13 +13,13 @@ def training_curves(fit: Fit) -> Iterator[Metric]:
         fit: the trained model.
     """
     for epoch in fit.epochs:
-        yield Metric("train_loss", "train", epoch.train_loss, "", False, epoch=epoch.epoch)
-        yield Metric("train_accuracy", "train", epoch.train_accuracy, "%", True, epoch=epoch.epoch)
+        yield Metric.of("train_loss", "train", epoch.train_loss, epoch=epoch.epoch)
+        yield Metric.of("train_accuracy", "train", epoch.train_accuracy, epoch=epoch.epoch)
         if epoch.added_loss:
-            yield Metric("added_loss", "train", epoch.added_loss, "", None, epoch=epoch.epoch)
+            yield Metric.of("added_loss", "train", epoch.added_loss, epoch=epoch.epoch)
         if epoch.has_held_out:
-            yield Metric("held_out_loss", "held-out", epoch.held_out_loss, "", False, epoch=epoch.epoch)
-            yield Metric("held_out_accuracy", "held-out", epoch.held_out_accuracy, "%", True, epoch=epoch.epoch)
+            yield Metric.of("held_out_loss", "held-out", epoch.held_out_loss, epoch=epoch.epoch)
+            yield Metric.of("held_out_accuracy", "held-out", epoch.held_out_accuracy, epoch=epoch.epoch)
 
 
 def cost_of(fit: Fit) -> list[Metric]:
@@ -29,6 +29,6 @@ def cost_of(fit: Fit) -> list[Metric]:
         fit: the trained model.
     """
     return [
-        Metric("parameters", "", count_parameters(fit.network), "count", None),
-        Metric("fit_seconds", "", fit.seconds, "s", False),
+        Metric.of("parameters", "", count_parameters(fit.network)),
+        Metric.of("fit_seconds", "", fit.seconds),
     ]

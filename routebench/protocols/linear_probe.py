@@ -143,12 +143,12 @@ class _Probed:
         """Metrics of how each probe came about."""
         for name, probe in self.probes.items():
             where = {**self.where, "feature": name}
-            yield Metric("probe_C", "held-out", probe.regulariser, where=where)
-            yield Metric("probe_loss", "held-out", probe.held_out_loss, higher_is_better=False, where=where)
-            yield Metric("probe_accuracy", "held-out", probe.held_out_accuracy, "%", True, where=where)
-            yield Metric("probe_steps", "", probe.steps, "count", where=where)
-            yield Metric("probe_converged", "", float(probe.converged), higher_is_better=True, where=where)
-            yield Metric("feature_size", "", self.sizes[name], "count", where=where)
+            yield Metric.of("probe_C", "held-out", probe.regulariser, where=where)
+            yield Metric.of("probe_loss", "held-out", probe.held_out_loss, where=where)
+            yield Metric.of("probe_accuracy", "held-out", probe.held_out_accuracy, where=where)
+            yield Metric.of("probe_steps", "", probe.steps, where=where)
+            yield Metric.of("probe_converged", "", float(probe.converged), where=where)
+            yield Metric.of("feature_size", "", self.sizes[name], where=where)
 
     def explained(self) -> Iterator[Metric]:
         """Metrics of how a network that explains images explains test images, shown as those that it was trained on."""
@@ -164,15 +164,12 @@ class _Probed:
         if view is not None:
             where |= {"kind": view.kind, "angle": view.angle}
         seen, labels = self.seen(view), self.data.test.labels
-        found = [
-            Metric(
-                "probe_accuracy", "test", _percent(probe.predict(seen.features[name]), labels), "%", True,
-                where={**where, "feature": name},
-            )
-            for name, probe in self.probes.items()
-        ]  # fmt: skip
+        found = []
+        for name, probe in self.probes.items():
+            right = _percent(probe.predict(seen.features[name]), labels)
+            found.append(Metric.of("probe_accuracy", "test", right, where={**where, "feature": name}))
         if seen.predicted is not None:
-            found.append(Metric("network_accuracy", "test", _percent(seen.predicted, labels), "%", True, where=where))
+            found.append(Metric.of("network_accuracy", "test", _percent(seen.predicted, labels), where=where))
         return found
 
     def answers(self) -> dict[str, Tensor]:

@@ -143,7 +143,7 @@ class Robustness(Protocol):
             assault.failed |= {(TRANSFER, eps) for eps in settings.eps if missing}
             assault.run(None if source is None else source.network)
         spread = float(data.train.pixels.double().div(255).std())
-        metrics = [*missing, *numbers(assault), Metric("pixel_std", "train", spread)]
+        metrics = [*missing, *numbers(assault), Metric.of("pixel_std", "train", spread)]
         with spared(metrics, "accuracy under corruptions"):
             metrics += corruption_metrics(fit.network, data.test, settings, context.device)
         return Measurement(metrics, {"places": places, "labels": chosen.labels, **assault.arrays()})

@@ -29,4 +29,4 @@ def spared(missing: list[Metric], what: str, test_iterations: int | None = None)
         raise
     except Exception as error:  # noqa: BLE001  # whatever a method does costs this value and no other
         where: dict[str, int | str] = {"what": what, "why": one_line(error)}
-        missing.append(Metric(ABSENT, "", 1, "", None, test_iterations=test_iterations, where=where))
+        missing.append(Metric.of(ABSENT, "", 1, test_iterations=test_iterations, where=where))

@@ -25,6 +25,7 @@ THRESHOLDS = (0.1, 0.5)
 BATCH = 250
 EXAMPLES = 10
 """Classes of which the first test image's capsules are kept as they are."""
+UNSETTLED = "routing of few iterations is not meant to come to rest"
 
 
 @protocols.register("sparsity", version=2)
@@ -110,7 +111,7 @@ def _traces(network: nn.Module, test: Images, context: Context) -> _Activities:
 def _right_answers(found: _Activities, test: Images) -> Metric:
     """Share of test images that are classified rightly: `accuracy` is what methods are compared by, in other suites."""
     right = is_right(answers(torch.cat(found.activations["classes"]), test.labels), test.labels)
-    return Metric("right_answers", "test", 100 * float(right.double().mean()), "%")
+    return Metric.of("right_answers", "test", 100 * float(right.double().mean()))
 
 
 def _activity_metrics(found: _Activities) -> Iterator[Metric]:
@@ -118,7 +119,7 @@ def _activity_metrics(found: _Activities) -> Iterator[Metric]:
         for layer, parts in layers.items():
             activity = torch.cat(parts).double()
             for name, value in _statistics(activity).items():
-                yield Metric(name, "test", value, where={"layer": layer, "of": of, "capsules": activity.shape[1]})
+                yield Metric.of(name, "test", value, where={"layer": layer, "of": of, "capsules": activity.shape[1]})
 
 
 def _statistics(activity: Tensor) -> dict[str, float]:
@@ -158,15 +159,16 @@ def _iteration_metrics(
         for number, layer in enumerate(now.layers):
             where: dict[str, int | str] = {"layer": layer_names(len(now.layers) + 1)[number + 1]}
             metrics += [
-                Metric(name, "test", value, test_iterations=iterations, where=where)
+                Metric.of(name, "test", value, test_iterations=iterations, where=where)
                 for name, value in _coupling_statistics(layer).items()
             ]
             if before is not None:
                 moved = measures.residual(before.layers[number].capsules.flat().poses, layer.capsules.flat().poses)
                 if solves:  # an image at rest moves no more whatever the limit: what counts is its last update
                     moved = solves[-1].residual[number]
+                value = float(moved.double().mean())
                 metrics.append(
-                    Metric("residual", "test", float(moved.double().mean()), test_iterations=iterations, where=where)
+                    Metric.of("residual", "test", value, test_iterations=iterations, where=where, undirected=UNSETTLED)
                 )
         if (iterations or 1) <= (trained_with or 1) and (found := distances_of(now.layers[-1])) is not None:
             apart[iterations or 1] = found
@@ -179,7 +181,7 @@ def _gathering(apart: Mapping[int, tuple[Tensor, Tensor]], images: Images) -> It
     """Metrics of class capsules, for what is known up to the T trained with; none for images of several classes."""
     if apart and not images.multi_label:
         for iterations, value in zip(apart, gathered([*apart.values()], images.labels), strict=True):
-            yield Metric("gathered", "test", value, "%", test_iterations=iterations, where={"layer": "classes"})
+            yield Metric.of("gathered", "test", value, test_iterations=iterations, where={"layer": "classes"})
 
 
 def _coupling_statistics(layer: LayerTrace) -> dict[str, float]:

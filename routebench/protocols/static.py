@@ -124,8 +124,8 @@ def static_metrics(network: nn.Module, train: Images, test: Images, device: torc
     if means.differs and torch.equal(held, free):
         return
     static, own = _accuracy(held, test), _accuracy(free, test)
-    yield Metric("static_accuracy", "test", static, "%", True)
-    yield Metric("static_loss", "test", own - static, "%", None)
+    yield Metric.of("static_accuracy", "test", static)
+    yield Metric.of("static_loss", "test", own - static)
 
 
 def gradient_metrics(network: nn.Module, images: Images, recipe: Recipe, device: torch.device) -> Iterator[Metric]:
@@ -151,7 +151,7 @@ def gradient_metrics(network: nn.Module, images: Images, recipe: Recipe, device:
     for name, gradient in zip(names, gradients, strict=True):
         if gradient is not None:
             norm = gradient.flatten(1).norm(dim=1).double().mean()
-            yield Metric("gradient_norm", "train", float(norm), where={"layer": name})
+            yield Metric.of("gradient_norm", "train", float(norm), where={"layer": name})
 
 
 def layer_names(count: int) -> list[str]:

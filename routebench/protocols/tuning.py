@@ -37,14 +37,14 @@ class Tuning(Protocol):
             chance = 100 / len(data.classes)
             return Measurement(
                 [
-                    Metric("score", "fold", chance, "%", True, where=where),
-                    Metric("diverged", "fold", 1, "", None, where=where),
+                    Metric.of("score", "fold", chance, where=where),
+                    Metric.of("diverged", "fold", 1, where=where),
                 ]
             )
         return Measurement(
             [
-                Metric("score", "fold", _score(fit, data, request, context), "%", True, where=where),
-                Metric("diverged", "fold", 0, "", None, where=where),
+                Metric.of("score", "fold", _score(fit, data, request, context), where=where),
+                Metric.of("diverged", "fold", 0, where=where),
                 *training_curves(fit),
                 *cost_of(fit),
             ]

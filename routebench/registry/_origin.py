@@ -30,6 +30,9 @@ SHIPPED = "routebench"
 OF_MODULE = "module "
 """The beginning of the origin of what a program or a notebook registers itself."""
 
+PROGRAM = "this program"
+"""The origin of measures that a program or a notebook declares itself."""
+
 PREFIX = "routebench_plugin_"
 """The beginning of the names of plug-ins' modules."""
 
@@ -57,6 +60,11 @@ def origin_of(entry: Callable[..., Any]) -> str:
     if module.startswith(f"{SHIPPED}."):
         return SHIPPED
     return _loading.get() or f"{OF_MODULE}{module}"
+
+
+def origin_now() -> str:
+    """The origin of what is declared now: the one that is being loaded, else the program."""
+    return _loading.get() or PROGRAM
 
 
 def same_definition(one: Callable[..., Any], other: Callable[..., Any]) -> bool:

@@ -19,17 +19,19 @@ import os
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from routebench.errors import UserError, nearest
 from routebench.registry._folders import KINDS, bundles, python_files, without
 from routebench.registry._origin import (
     PREFIX,
+    PROGRAM,
     SHIPPED,
     forget,
     import_file,
@@ -37,6 +39,7 @@ from routebench.registry._origin import (
     let_be_imported,
     loading,
     module_name,
+    origin_now,
     origin_of_point,
     package_name,
     shipped,
@@ -112,6 +115,9 @@ class Extensions:
             "analyses": Registry("analysis", "routebench.analyses", fault_of_function, self._load),
         }
         self.suites = Suites(self.warn)
+        self._measures: dict[str, Any] = {}
+        self._measured: dict[str, str] = {}  # measure -> origin
+        self._has_measures = False
         self.problems: list[str] = []
         """A line for each thing that could not be loaded; routebench goes on without it."""
         self._plugins: dict[str, str] = {}  # loaded here: spec with an absolute path -> origin of its names
@@ -141,6 +147,30 @@ class Extensions:
             raise
         self._plugins[plugin.spec] = plugin.origin
         return added
+
+    def declare(self, name: str, measure: object) -> None:
+        """Enters what is known of a measure. A program, such as a notebook, may change what it has entered.
+
+        Raises:
+            UserError: the name is taken.
+        """
+        origin, first = origin_now(), self._measured.get(name)
+        if first is not None and measure != self._measures[name] and (first, origin) != (PROGRAM, PROGRAM):
+            raise UserError(f"measure {name!r} of {origin} is taken by {first}; choose another name")
+        self._measures[name] = measure
+        self._measured.setdefault(name, origin)
+
+    def measures(self) -> Mapping[str, Any]:
+        """What is known of measures, by name: of the core, of papers and studies, then of plug-ins."""
+        if not self._has_measures:
+            files = [f"{folder.package}.measures" for folder in bundles() if (folder.path / "measures.py").is_file()]
+            self._has_measures = True  # the modules imported below look measures up
+            with loading(SHIPPED):
+                for measure in importlib.import_module("routebench.declared").CORE:
+                    self.declare(measure.name, measure)
+                for name in files:
+                    importlib.import_module(name)
+        return self._measures
 
     def load_suites(self, spec: str) -> None:
         """Makes the suites of a plug-in known, and imports nothing of it.
@@ -230,6 +260,7 @@ class Extensions:
     @contextmanager
     def restored(self) -> Iterator[None]:
         """Loads all registries; forgets afterwards what was registered, loaded or imported from plug-ins meanwhile."""
+        self.measures()
         for registry in self.registries.values():
             registry.load()
         parts = (self, self.suites, *self.registries.values())
@@ -292,6 +323,8 @@ class Extensions:
             self.suites.drop(plugin.origin)
             for registry in self.registries.values():
                 registry.drop(plugin.origin)
+            for name in [name for name, origin in self._measured.items() if origin == plugin.origin]:
+                del self._measures[name], self._measured[name]
 
     def _load(self, registry: Registry) -> None:
         """Fills a registry with what routebench brings, then installed packages, then plug-ins of the environment."""

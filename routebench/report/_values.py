@@ -23,11 +23,10 @@ from pandas import DataFrame
 
 from routebench import statistics
 from routebench.analysis import Estimate, Strength, Verdict, mean_of
-from routebench.analysis._ranges import range_of
 from routebench.analysis.families import key_of, settled
 from routebench.analysis.folder import Folder
 from routebench.analysis.palette import HUES, NAMES
-from routebench.units import whole_of
+from routebench.declared import as_recorded
 
 LEFT_OUT = {
     *("suite_version", "protocol", "status", "reason", "method", "method_params"),
@@ -88,8 +87,8 @@ def estimates_of(rows: DataFrame) -> tuple["pd.Series[int]", list[Estimate]]:
     groups = rows.groupby(keys, dropna=False, sort=False).ngroup()
     seeds = rows["value"].groupby([groups, rows["seed"]], sort=False).mean()
     first = rows.groupby(groups)[["metric", "unit"]].first()
-    units = [(str(metric), "" if unit is None else str(unit)) for metric, unit in first.to_numpy(object)]
-    bounds = [(whole_of(*one), range_of(*one)) for one in units]
+    known = [as_recorded(str(metric), str(unit or "")) for metric, unit in first.to_numpy(object)]
+    bounds = [(one.whole, one.range) for one in known]
     return groups, [mean_of(own, *bounds[int(str(group))]) for group, own in seeds.groupby(level=0)]
 
 
@@ -131,7 +130,7 @@ def _spans(rows: DataFrame, pairs: list[list[int]]) -> list[float | None]:
     spans = []
     for groups in pairs:
         metric, unit = first.loc[groups[0], ["metric", "unit"]]
-        low, high = range_of(str(metric), "" if unit is None else str(unit))
+        low, high = as_recorded(str(metric), str(unit or "")).range
         spans.append(high - low if math.isfinite(high - low) else None)
     return spans
 

@@ -14,12 +14,12 @@ from analyses.primary_comparisons import primary_comparisons
 from routebench import statistics
 from routebench.analysis import Method, SeedValues, corrected, difference, gains_over
 from routebench.analysis._estimate import UNEVEN
-from routebench.analysis._ranges import range_of
 from routebench.analysis.comparison import comparison_of
 from routebench.analysis.contenders import contenders_of, p_beyond_between
 from routebench.analysis.families import settled
 from routebench.analysis.judging import judged
 from routebench.analysis.named import chosen_t, fold_images, named_table, on_these_images_alone, over_first
+from routebench.declared import as_recorded
 from routebench.report._headline import headline_of
 from routebench.report._values import estimates_of
 from routebench.report._values import pairs_of as compared_in_explorer
@@ -279,7 +279,7 @@ def test_tests_that_the_data_made_impossible_count():
     ],
 )
 def test_no_difference_reaches_beyond_what_is_possible(metric, unit, ours, theirs, limits):
-    sides = [SeedValues(dict(enumerate(own)), within=range_of(metric, unit)) for own in (ours, theirs)]
+    sides = [SeedValues(dict(enumerate(own)), within=as_recorded(metric, unit).range) for own in (ours, theirs)]
     found = difference(*sides)
     assert (found.low, found.high) == limits
     plain = difference(*map(dict, sides))

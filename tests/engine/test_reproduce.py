@@ -115,7 +115,8 @@ def test_coordinates_tell_numbers_apart():
 
 
 @pytest.mark.parametrize(
-    ("name", "unit"), [("time", "s"), ("time", "ms"), ("speed", "flop/s"), ("time_runs", "count"), ("memory", "bytes")]
+    ("name", "unit"),
+    [("time", "s"), ("time", "ms"), ("speed", "flop/s"), ("training_runs", "count"), ("memory", "bytes")],
 )
 def test_what_the_machine_has_a_part_in_need_not_agree(name, unit):
     found = agreement([metric(2.0, name, unit)], [metric(3.0, name, unit)])

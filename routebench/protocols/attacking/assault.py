@@ -179,10 +179,7 @@ class Assault:
             profiles[name] = gradient_profile(self.victim, loss, self.own.pixels, self.own.labels)
         for name in self.settings.losses:
             profile = profiles[self.same[name]]
-            units = {"gradient_magnitude": ""}
-            self.found += [
-                Metric(key, "test", value, units.get(key, "%"), where={"loss": name}) for key, value in profile.items()
-            ]
+            self.found += [Metric.of(key, "test", value, where={"loss": name}) for key, value in profile.items()]
         attacked = [profiles[name] for name in self.plan.losses]
         self.checks["zero-gradients"] = min(profile["zero_gradient_images"] for profile in attacked)
         self.checks["broken-gradients"] = max(profile["broken_gradient_images"] for profile in attacked)
@@ -205,7 +202,7 @@ class Assault:
             ball.add(TRANSFER, name, Outcome(made.images, answer, margins, made.outside, unclaimed))
         value = 100 * float(withstood.double().mean())
         where = {"attack": TRANSFER, "norm": "linf", "eps": f"{ball.eps:g}"}
-        self.found.append(Metric("source_accuracy", "test", value, "%", where=where))
+        self.found.append(Metric.of("source_accuracy", "test", value, where=where))
 
     def _press(self) -> None:
         """Attacks what is unbroken at the main eps: four times as many steps, and gradients around the routing loop."""
@@ -258,7 +255,7 @@ class Assault:
                         self.victim, name, attack_loss("cross-entropy", ""), self.own.pixels, self.own.labels,
                         eps=ball.eps, targets=targets, steps=self.plan.steps, seed=self.plan.seed,
                     )  # fmt: skip
-                    self.found.append(Metric("targeted_success", "test", 100 * value, "%", False, where=where))
+                    self.found.append(Metric.of("targeted_success", "test", 100 * value, where=where))
 
     def _shorten(self) -> None:
         """Attacks that look for the smallest change; decisions of a random network lead nowhere."""

@@ -49,8 +49,8 @@ def corruption_metrics(network: nn.Module, test: Images, settings: Settings, dev
     found["all", MEAN] = _mean([found[name, MEAN] for name in settings.corruptions])
     for (name, severity), one in found.items():
         where: dict[str, int | str] = {"corruption": name, "severity": severity}
-        yield Metric("corrupted_accuracy", "test", one.accuracy, "%", True, where=where)
-        yield Metric("calibration_error", "test", one.calibration_error, "%", False, where=where)
+        yield Metric.of("corrupted_accuracy", "test", one.accuracy, where=where)
+        yield Metric.of("calibration_error", "test", one.calibration_error, where=where)
 
 
 def _mean(found: Sequence[Judged]) -> Judged:

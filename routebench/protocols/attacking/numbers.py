@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -39,9 +40,9 @@ def _accuracies(assault: Assault) -> Iterator[Metric]:
     What was run on survivors only has no accuracy of its own, only what it took from those before it. An attack that
     failed has none at that eps, and from there on the worst case is not known.
     """
-    yield Metric("clean_accuracy", "test", assault.share(torch.ones(len(assault.own))), "%", True)
-    yield Metric("attacked_images", "test", len(assault.right), "count")
-    yield Metric("main_eps", "", assault.settings.main_eps)
+    yield Metric.of("clean_accuracy", "test", assault.share(torch.ones(len(assault.own))))
+    yield Metric.of("attacked_images", "test", len(assault.right))
+    yield Metric.of("main_eps", "", assault.settings.main_eps)
     for ball in assault.balls:
         for attack in dict.fromkeys(name for name, _ in ball.broken if name in (*GRADIENT, *BLACK)):
             if (attack, ball.eps) in assault.failed:
@@ -62,13 +63,13 @@ def _taken(assault: Assault, ball: Ball) -> Iterator[Metric]:
         if attack in (*ADAPTIVE, SCORES) and (attack, ball.eps) not in assault.failed:
             where: dict[str, int | str] = {"attack": attack, "norm": "linf", "eps": f"{ball.eps:g}"}
             taken = assault.share(ball.broken_by([attack]))
-            yield Metric("accuracy_taken", "test", taken, "points", False, where=where)
+            yield Metric.of("accuracy_taken", "test", taken, where=where)
 
 
 def _within(assault: Assault, ball: Ball, broken: Tensor, attack: str, loss: str) -> Iterator[Metric]:
     where: dict[str, int | str] = {"attack": attack, "loss": loss, "norm": "linf", "eps": f"{ball.eps:g}"}
-    yield Metric("attacked_accuracy", "test", assault.share(~broken), "%", True, where=where)
-    yield Metric("attack_success", "test", 100 * float(broken.double().mean()), "%", False, where=where)
+    yield Metric.of("attacked_accuracy", "test", assault.share(~broken), where=where)
+    yield Metric.of("attack_success", "test", 100 * float(broken.double().mean()), where=where)
 
 
 def _distances(assault: Assault) -> Iterator[Metric]:
@@ -79,23 +80,23 @@ def _distances(assault: Assault) -> Iterator[Metric]:
     for attack, distances in found.items():
         where: dict[str, int | str] = {"attack": attack, "norm": "l2"}
         reached = 100 * float(distances.isfinite().double().mean())
-        yield Metric("attack_success", "test", reached, "%", False, where=where)
+        yield Metric.of("attack_success", "test", reached, where=where)
         if math.isfinite(_median(distances)):
-            yield Metric("median_distance", "test", _median(distances), "", True, where=where)
+            yield Metric.of("median_distance", "test", _median(distances), where=where)
         if attack in assault.shortest:
-            yield Metric("queries", "test", assault.shortest[attack].queries, "count", where=where)
+            yield Metric.of("queries", "test", assault.shortest[attack].queries, where=where)
         for eps in assault.settings.l2_eps:
             share = float((distances > eps).double().mean()) * assault.share(torch.ones(len(assault.own)))
-            yield Metric("attacked_accuracy", "test", share, "%", True, where={**where, "eps": f"{eps:g}"})
+            yield Metric.of("attacked_accuracy", "test", share, where={**where, "eps": f"{eps:g}"})
 
 
 def _verdict(checks: Mapping[str, float]) -> Iterator[Metric]:
     fired = [name for name, value in checks.items() if CHECKS[name].fires(value)]
     for name, value in checks.items():
         where: dict[str, int | str] = {"check": name}
-        yield Metric("check", "test", value, CHECKS[name].unit, where=where)
-        yield Metric("check_fired", "test", float(name in fired), where=where)
-    yield Metric("suspicions", "test", len(suspicions(fired)), "count", False)
+        yield replace(Metric.of("check", "test", value, where=where), unit=CHECKS[name].unit)
+        yield Metric.of("check_fired", "test", float(name in fired), where=where)
+    yield Metric.of("suspicions", "test", len(suspicions(fired)))
 
 
 def _between_attacks(assault: Assault) -> dict[str, float]:

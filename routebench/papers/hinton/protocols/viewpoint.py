@@ -83,20 +83,20 @@ def _right_by_epoch(fit: Fit, request: FitRequest, data: Dataset, context: Conte
 def _by_epoch(right: Tensor, data: Dataset) -> Iterator[Metric]:
     familiar = data.conditions["familiar"]
     for epoch, correct in enumerate(right, 1):
-        yield Metric("familiar_accuracy", "test", _percent(correct[familiar]), "%", True, epoch=epoch)
-        yield Metric("novel_accuracy", "test", _percent(correct[~familiar]), "%", True, epoch=epoch)
+        yield Metric.of("familiar_accuracy", "test", _percent(correct[familiar]), epoch=epoch)
+        yield Metric.of("novel_accuracy", "test", _percent(correct[~familiar]), epoch=epoch)
 
 
 def _by_view(request: FitRequest, correct: Tensor, data: Dataset) -> Iterator[Metric]:
     """Metrics of the last epoch: over all test images, and for each known azimuth and elevation, in degrees."""
-    yield Metric("accuracy", "test", _percent(correct), "%", True, test_iterations=request.iterations)
+    yield Metric.of("accuracy", "test", _percent(correct), test_iterations=request.iterations)
     for axis in (axis for axis in AXES if axis in data.conditions):
         familiar, degrees = data.conditions["familiar"], data.conditions[axis]
         for angle in torch.unique(degrees).tolist():
             there = degrees == angle
             part = "familiar" if familiar[there].all() else "novel" if not familiar[there].any() else "both"
             where: dict[str, int | str] = {"axis": axis, "degrees": angle, "viewpoints": part}
-            yield Metric("accuracy_by_view", "test", _percent(correct[there]), "%", True, where=where)
+            yield Metric.of("accuracy_by_view", "test", _percent(correct[there]), where=where)
 
 
 def _percent(correct: Tensor) -> float:

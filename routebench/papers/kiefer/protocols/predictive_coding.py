@@ -192,9 +192,10 @@ def _sparsity(poses: Tensor, labels: Tensor, where: dict[str, int | str]) -> Ite
         "other_length": lengths[~right],
     }
     for name, values in found.items():
-        yield Metric(name, "test", float(values.mean()), where=where)
+        yield Metric.of(name, "test", float(values.mean()), where=where)
     longest = 100 * float((lengths.argmax(dim=1) == labels).double().mean())
-    yield Metric("right_longest", "test", longest, "%", None if where["targets"] == "label" else True, where=where)
+    clamped = "inference was given the right label" if where["targets"] == "label" else ""
+    yield Metric.of("right_longest", "test", longest, where=where, undirected=clamped)
 
 
 def _energies(settled: Settled, condition: Condition) -> list[Metric]:
@@ -206,4 +207,4 @@ def _energies(settled: Settled, condition: Condition) -> list[Metric]:
         "residual": settled.residual.mean(),
         "halved_share": (settled.step_size < condition.rule.step_size).double().mean(),
     }
-    return [Metric(name, "test", float(value), "", False, where=condition.where) for name, value in found.items()]
+    return [Metric.of(name, "test", float(value), where=condition.where) for name, value in found.items()]

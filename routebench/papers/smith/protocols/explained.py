@@ -39,10 +39,10 @@ def bounds_and_presences(
     log_odds, varies = _said(network, few, view, device)
     for layer, said in log_odds.items():
         told = information(said, network.temperature, draws=DRAWS, generator=Generator().manual_seed(0))
-        yield Metric("presence_information", "test", told, "nat", True, where={**where, "layer": layer})
+        yield Metric.of("presence_information", "test", told, where={**where, "layer": layer})
         present = float(said.sigmoid().mean())
-        yield Metric("mean_presence", "test", present, "", where={**where, "layer": layer})
-    yield Metric("varying_choices", "test", 100 * varies, "%", True, where=where)
+        yield Metric.of("mean_presence", "test", present, where={**where, "layer": layer})
+    yield Metric.of("varying_choices", "test", 100 * varies, where=where)
 
 
 @torch.no_grad()
@@ -58,7 +58,7 @@ def _bounds(
     total = sum(found.values())
     terms = {**found, "total": total, "total without constant": total - network.constant}
     where = {**where, "poses": POSES[network.posterior]}
-    return [Metric("bound", "test", value, "nat", True, where={**where, "term": term}) for term, value in terms.items()]
+    return [Metric.of("bound", "test", value, where={**where, "term": term}) for term, value in terms.items()]
 
 
 @torch.no_grad()

@@ -79,7 +79,7 @@ def free_form_metrics(
         for name, found in said.items():
             yield from _metrics(found, probes[name], images.labels, {"inference": name, "angle": angle})
         gain = _accuracy(told, said[FREE].logits, images.labels) - _accuracy(told, said[ENCODER].logits, images.labels)
-        yield Metric("free_form_gain", "test", gain, "%", True, where={"angle": angle})
+        yield Metric.of("free_form_gain", "test", gain, where={"angle": angle})
         context.progress(0.3 + 0.7 * (number + 1) / len(angles))
 
 
@@ -145,15 +145,15 @@ def _note(network: GenerativeCapsules, batch: Tensor, posterior: Posterior, said
 def _metrics(
     said: _Said, probes: Mapping[str, Probe], labels: Int[Tensor, " image"], where: Mapping[str, int | str]
 ) -> Iterator[Metric]:
-    yield Metric("free_form_bound", "test", float(torch.cat(said.bounds).mean()), "nat", True, where=where)
-    yield Metric("free_form_error", "test", float(torch.cat(said.errors).mean()), "", False, where=where)
-    yield Metric("seconds_per_image", "test", said.seconds / len(labels), "s", False, where=where)
+    yield Metric.of("free_form_bound", "test", float(torch.cat(said.bounds).mean()), where=where)
+    yield Metric.of("free_form_error", "test", float(torch.cat(said.errors).mean()), where=where)
+    yield Metric.of("seconds_per_image", "test", said.seconds / len(labels), where=where)
     for name, probe in probes.items():
         told = said.both if name == REFITTED_BOTH else said.logits
-        yield Metric(name, "test", _accuracy(probe, told, labels), "%", True, where=where)
+        yield Metric.of(name, "test", _accuracy(probe, told, labels), where=where)
     encoded = torch.cat(said.encoded).cpu()
     accuracy = _accuracy(probes["free_form_accuracy"], encoded, labels)
-    yield Metric("reencoded_accuracy", "test", accuracy, "%", True, where=where)
+    yield Metric.of("reencoded_accuracy", "test", accuracy, where=where)
 
 
 def _accuracy(probe: Probe, logits: Tensor, labels: Int[Tensor, " image"]) -> float:

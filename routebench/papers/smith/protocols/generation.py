@@ -92,7 +92,7 @@ class Generation(Protocol):
                 metrics += _reuse(network, few, angles, device)
         if hasattr(network, "templates"):
             alike = duplicates(torch.as_tensor(network.templates))
-            metrics.append(Metric("duplicate_templates", "", alike, "count", False))
+            metrics.append(Metric.of("duplicate_templates", "", alike))
         context.progress(0.3)
         turned = _turned(data.test, device)
         arrays |= _examples(network, turned)
@@ -111,7 +111,7 @@ class Generation(Protocol):
 
 def _size(network: nn.Module) -> list[Metric]:
     count = getattr(network, "generative_parameters", None)
-    return [] if count is None else [Metric("generative_parameters", "", float(count), "count")]
+    return [] if count is None else [Metric.of("generative_parameters", "", float(count))]
 
 
 @torch.no_grad()
@@ -123,7 +123,7 @@ def _errors(network: nn.Module, images: Images, angles: list[int], device: torch
         for batch in shown(images, View("maximal", angle), device):
             decoded = network.reconstruction(batch)  # type: ignore[operator]  # `measure` looks for it
             total += float((decoded - batch).square().sum())
-        found.append(Metric("reconstruction_error", "test", total / len(images), "", False, where={"angle": angle}))
+        found.append(Metric.of("reconstruction_error", "test", total / len(images), where={"angle": angle}))
     return found
 
 
@@ -141,12 +141,12 @@ def _health(network: nn.Module, images: Images, device: torch.device) -> Iterato
     if float(presences.min()) < 0 or float(presences.max()) > 1:
         presences = presences.sigmoid()  # logits
     found = health(_shares(network, images, UPRIGHT, device), presences)
-    yield Metric("template_share", "test", 100 * found.largest, "%", where={"template": "largest"})
-    yield Metric("effective_templates", "test", found.effective, "count", True)
-    yield Metric("dead_templates", "test", found.dead, "count", False)
-    yield Metric("idle_objects", "test", found.idle, "count", False)
-    yield Metric("objects", "", presences.shape[1], "count")
-    yield Metric("collapsed", "test", float(bool(found.collapsed)), "", False)
+    yield Metric.of("template_share", "test", 100 * found.largest, where={"template": "largest"})
+    yield Metric.of("effective_templates", "test", found.effective)
+    yield Metric.of("dead_templates", "test", found.dead)
+    yield Metric.of("idle_objects", "test", found.idle)
+    yield Metric.of("objects", "", presences.shape[1])
+    yield Metric.of("collapsed", "test", float(bool(found.collapsed)))
 
 
 def _reuse(network: nn.Module, images: Images, angles: list[int], device: torch.device) -> Iterator[Metric]:
@@ -155,7 +155,7 @@ def _reuse(network: nn.Module, images: Images, angles: list[int], device: torch.
     for angle in angles:
         shares = _shares(network, images, View("maximal", angle), device)
         alike = torch.cosine_similarity(upright.double(), shares.double(), dim=1)
-        yield Metric("template_reuse", "test", float(alike.mean()), "", True, where={"angle": angle})
+        yield Metric.of("template_reuse", "test", float(alike.mean()), where={"angle": angle})
 
 
 @torch.no_grad()

@@ -51,9 +51,9 @@ def presence_metrics(
     said = _said(network, test, device)
     for kind, probe in probes.items():
         right = (probe.predict(said[kind]) == test.labels).double().mean()
-        yield Metric("presence_accuracy", "test", 100 * float(right), "%", True, where={"presences": kind})
+        yield Metric.of("presence_accuracy", "test", 100 * float(right), where={"presences": kind})
     spread = float(said[LOGITS].std(dim=0, correction=0).mean())
-    yield Metric("presence_spread", "test", spread, "", True)
+    yield Metric.of("presence_spread", "test", spread)
 
 
 @torch.no_grad()

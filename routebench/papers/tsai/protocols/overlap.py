@@ -1,7 +1,6 @@
 """Accuracy of a trained network on overlapping digits: all of them and no other, digit by digit."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -14,6 +13,8 @@ from routebench.protocols.base import Context, FitRequest, Measurement, Metric, 
 from routebench.protocols.fitted import cost_of
 from routebench.registry import protocols
 from routebench.training import evaluate, highest
+
+SAME = "it is `accuracy`, which is judged"
 
 
 @protocols.register("overlap", version=1)
@@ -76,15 +77,18 @@ class Overlap(Protocol):
             "exact_match_half": Answers(test.scores > HALF, shown).exact_match(),
             "exact_match_given_count": with_count.exact_match(),
         }
-        metrics = [_metric(name, value, request) for name, value in percent.items() if value is not None]
-        metrics = [replace(one, higher_is_better=None) if one.metric == "exact_match" else one for one in metrics]
+        metrics = [
+            _metric(name, value, request, undirected=SAME if name == "exact_match" else "")
+            for name, value in percent.items()
+            if value is not None
+        ]
         metrics += [*_per_digit(found, request), *_others(found, chosen, test.loss, request), *cost_of(fit)]
         arrays = {"correct": found.correct.to(torch.uint8), "scores": test.scores.to(torch.float16)}
         return Measurement(metrics, arrays)
 
 
-def _metric(name: str, value: float, request: FitRequest, **where: int) -> Metric:
-    return Metric(name, "test", value, "%", True, test_iterations=request.iterations, where=where)
+def _metric(name: str, value: float, request: FitRequest, undirected: str = "", **where: int) -> Metric:
+    return Metric.of(name, "test", value, test_iterations=request.iterations, where=where, undirected=undirected)
 
 
 def _per_digit(found: Answers, request: FitRequest) -> Iterator[Metric]:
@@ -98,7 +102,7 @@ def _others(found: Answers, chosen: float, loss: float, request: FitRequest) -> 
     steps = request.iterations
     predicted = float(found.answered.sum(dim=1).double().mean())
     return [
-        Metric("predicted_digits", "test", predicted, "count", None, test_iterations=steps),
-        Metric("chosen_threshold", "held-out", chosen, "", None, test_iterations=steps),
-        Metric("loss", "test", loss, "", False, test_iterations=steps),
+        Metric.of("predicted_digits", "test", predicted, test_iterations=steps),
+        Metric.of("chosen_threshold", "held-out", chosen, test_iterations=steps),
+        Metric.of("loss", "test", loss, test_iterations=steps),
     ]

@@ -119,7 +119,7 @@ class Equivariance(Protocol):
         metrics = []
         if not _unlabelled(network):
             accuracy = evaluate(network, data.test, request.recipe, context.device).accuracy
-            metrics.append(Metric("right_answers", "test", accuracy, "%"))
+            metrics.append(Metric.of("right_answers", "test", accuracy))
         parts = [data.train, data.held_out, data.test]
         before = [capsules_of(network, images, lambda batch: batch, context.device) for images in parts]
         changes = changes_of(*(options.get(kind, ()) for kind in self.options))
@@ -252,11 +252,11 @@ def _metrics(
 ) -> Iterator[Metric]:
     """Metrics of one layer and one change."""
     same = correlation(test.before.activations, test.after.activations)
-    yield Metric("activation_correlation", "test", same, where=where)
+    yield Metric.of("activation_correlation", "test", same, where=where)
     if test.before.poses.shape[2]:
         mapped = explained(test, maps_of(train, held_out))
-        yield Metric("pose_r2", "test", mapped, higher_is_better=True, where=where)
-        yield Metric("pose_r2_same", "test", explained(test, [lambda poses: poses] * len(train.kinds)), where=where)
+        yield Metric.of("pose_r2", "test", mapped, where=where)
+        yield Metric.of("pose_r2_same", "test", explained(test, [lambda poses: poses] * len(train.kinds)), where=where)
 
 
 def maps_of(train: BeforeAfter, held_out: BeforeAfter) -> list[Map]:
@@ -326,4 +326,4 @@ def correlation(before: Float[Tensor, "image type"], after: Float[Tensor, "image
 
 def _accuracy(found: Mapping[str, Said], test: Images, where: dict[str, int | str]) -> Metric:
     right = found["classes"].activations.argmax(dim=1) == test.labels.cpu()
-    return Metric("changed_accuracy", "test", 100 * float(right.double().mean()), "%", True, where=where)
+    return Metric.of("changed_accuracy", "test", 100 * float(right.double().mean()), where=where)

@@ -137,9 +137,9 @@ class Look:
         if self.coupling is not None:
             values["fg_ari_coupling"] = foreground_index(self.coupling, true)
         for name, value in values.items():
-            yield Metric(name, "test", value, "", True, test_iterations=iterations, where=where)
+            yield Metric.of(name, "test", value, test_iterations=iterations, where=where)
         error = float((self.pictures - true.pixels.double() / 255).square().mean())
-        yield Metric("squared_error", "test", error, "", False, test_iterations=iterations, where=where)
+        yield Metric.of("squared_error", "test", error, test_iterations=iterations, where=where)
 
     def examples(self, true: Composed) -> dict[str, Tensor]:
         """The first pictures, which shapes and slots are at each pixel; 255 is the ground.
@@ -202,7 +202,8 @@ def baselines(scenes: SceneSet) -> tuple[Metric, ...]:
     ways = {"components": components, "kmeans": clusters}
     where = {"objects": scenes.objects}
     return tuple(
-        Metric(f"baseline_{name}", "test", foreground_index(way(true), true), where=where) for name, way in ways.items()
+        Metric.of(f"baseline_{name}", "test", foreground_index(way(true), true), where=where)
+        for name, way in ways.items()
     )
 
 

@@ -104,8 +104,8 @@ class Assignment(Protocol):
         test = evaluate(fit.network, data.test, request.recipe, context.device)
         found = Answers(test.scores > threshold, data.test.labels)
         metrics = [
-            Metric("accuracy", "test", found.exact_match() or 0.0, "%", True, request.iterations),
-            Metric("chosen_threshold", "held-out", threshold, "", None, request.iterations),
+            Metric.of("accuracy", "test", found.exact_match() or 0.0, test_iterations=request.iterations),
+            Metric.of("chosen_threshold", "held-out", threshold, test_iterations=request.iterations),
             *cost_of(fit),
         ]
         maps = _maps(fit.network, known, context.device)
@@ -176,9 +176,9 @@ def ceiling(part: SceneGroup) -> tuple[Metric, ...]:
     found = infer(poses, present > 0, part.known.noise)
     values = dict(coupling_metrics(found.coupling.flatten(1, 2), scenes.parents.flatten(1), of_clutter=True))
     values["pose_r2"] = explained(found.objects[scenes.shown], scenes.objects[scenes.shown])
-    metrics = [Metric(f"ceiling_{name}", "test", value, where=part.where) for name, value in values.items()]
+    metrics = [Metric.of(f"ceiling_{name}", "test", value, where=part.where) for name, value in values.items()]
     exact = 100 * float((found.shown == scenes.shown).all(dim=1).double().mean())
-    return (*metrics, Metric("ceiling_exact_match", "test", exact, "%", where=part.where))
+    return (*metrics, Metric.of("ceiling_exact_match", "test", exact, where=part.where))
 
 
 def explained(found: Float[Tensor, "n 2 3"], true: Float[Tensor, "n 2 3"]) -> float:
@@ -240,7 +240,7 @@ class _Trained:
                 poses = _mapped(layer.capsules.poses, self.maps)
                 values["pose_r2"] = explained(poses[scenes.shown], scenes.objects[scenes.shown])
             for name, value in values.items():
-                yield Metric(name, "test", value, "", _better(name), test_iterations=steps, where=part.where)
+                yield Metric.of(name, "test", value, test_iterations=steps, where=part.where)
 
     @torch.no_grad()
     def _answers(self, part: SceneGroup, scenes: Scenes) -> Iterator[Metric]:
@@ -248,11 +248,7 @@ class _Trained:
         counted = highest(scores, scenes.shown.sum(dim=1))
         for name, answered in (("exact_match", scores > self.threshold), ("exact_match_given_count", counted)):
             right = Answers(answered, scenes.shown).exact_match() or 0.0
-            yield Metric(name, "test", right, "%", True, test_iterations=self.iterations, where=part.where)
-
-
-def _better(name: str) -> bool | None:
-    return None if name == "clutter_mass" else True
+            yield Metric.of(name, "test", right, test_iterations=self.iterations, where=part.where)
 
 
 def _maps(network: nn.Module, known: Constellation, device: torch.device) -> Float[Tensor, "kind element 6"] | None:
