@@ -10,6 +10,7 @@ from routebench.analysis import (
     Column,
     Estimate,
     Main,
+    Mean,
     Method,
     Row,
     Runs,
@@ -41,10 +42,7 @@ P_NAMED = (
     "for a gain that is none of these, it is for all gains of this table"
 )
 GAIN = "points, paired by seed; the 95 % interval is for this gain alone, not corrected as p is"
-BALANCED = Column(
-    "Balanced, %", "balanced", "±.2", "mean over classes of the share of a class's test images that is right; what "
-    "answers one class alone has 100 % over the number of classes"
-)  # fmt: skip
+BALANCED = Mean.of("balanced_accuracy", "balanced")
 PUBLISHED = "the paper's number for the same data set, network, method and T; conditions differ, see the notes"
 
 
@@ -66,11 +64,10 @@ def accuracy_table(runs: Runs) -> Analysis | None:
         table=table,
         columns=_columns(found, chosen, balanced=len(balanced) > 0),
         notes=(*_of_classes(runs), *notes_on(runs, found), *_published_notes(runs, found)),
-        main=Main(
+        main=Main.of(
+            "accuracy",
             "mean",
             "Test accuracy",
-            "%",
-            higher_is_better=True,
             gains=gains_of(runs),
             both=gains_with_other_images(runs),
             named=chosen,

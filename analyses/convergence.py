@@ -27,8 +27,8 @@ CLASSES = {"layer": "classes"}
 COLUMNS = (
     Column("Method", "method", numeric=False),
     Column("Iterations", "test_iterations"),
-    Mean("Residual", "residual", "±.4", "|f(z) - z| / |z| of the poses, mean over test images", where=CLASSES),
-    Mean("T-score", "t_score", ".3", "1: one parent per child; 0: all alike", where=CLASSES),
+    Mean.of("residual", explained="|f(z) - z| / |z| of the poses, mean over test images", where=CLASSES),
+    Mean.of("t_score", explained="1: one parent per child; 0: all alike", text=".3", where=CLASSES),
 )
 PANELS = {"residual": "Residual of class capsules", "t_score": "T-score of coupling"}
 

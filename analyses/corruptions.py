@@ -56,16 +56,15 @@ def corruptions(runs: Runs) -> Analysis | None:
 def _columns(names: list[str]) -> tuple[Column, ...]:
     return (
         METHOD,
-        Mean("Clean (%)", "clean", "±.1", "accuracy on the same images uncorrupted", metric=ACCURACY, where=CLEAN),
-        Mean("Corrupted (%)", "corrupted", "±.1", "accuracy, mean over all corruptions and severities", metric=ACCURACY,
-             where=ALL),
+        Mean.of(ACCURACY, "clean", "Clean (%)", "accuracy on the same images uncorrupted", where=CLEAN),
+        Mean.of(ACCURACY, "corrupted", "Corrupted (%)", "accuracy, mean over all corruptions and severities",
+                where=ALL),
         Column("Gain", "gain", "+.1", "points of accuracy on corrupted images more than uniform routing"),
-        *(Mean(name.replace("-", " ").capitalize(), name, ".1", "accuracy (%), mean over severities", metric=ACCURACY,
-               where={**MEAN, "corruption": name}, extra=True) for name in names),
-        Mean("ECE clean (%)", "ece_clean", "±.1", "expected calibration error, over 15 bins of confidence: 0 is "
-             "calibrated", metric=ERROR, where=CLEAN),
-        Mean("ECE corrupted (%)", "ece", "±.1", "the same, mean over all corruptions and severities", metric=ERROR,
-             where=ALL),
+        *(Mean.of(ACCURACY, name, name.replace("-", " ").capitalize(), "accuracy (%), mean over severities", text=".1",
+                  where={**MEAN, "corruption": name}, extra=True) for name in names),
+        Mean.of(ERROR, "ece_clean", "ECE clean (%)", "expected calibration error, over 15 bins of confidence: 0 is "
+                "calibrated", where=CLEAN),
+        Mean.of(ERROR, "ece", "ECE corrupted (%)", "the same, mean over all corruptions and severities", where=ALL),
         SEEDS,
     )  # fmt: skip
 

@@ -41,7 +41,7 @@ def _main(runs: Runs) -> Main | None:
     steps = step_times(runs, "network")
     if steps.empty:
         return None
-    return Main("mean", "Training step", "ms", higher_is_better=False, digits=1, table=steps)
+    return Main.of("training_time", "mean", table=steps)
 
 
 def _columns(table: DataFrame) -> tuple[Column, ...]:

@@ -86,7 +86,7 @@ def _main(runs: Runs, ours: DataFrame, views: dict[str, str]) -> Main:
         title, seeds = f"Turned {views[furthest]}, probe", by_seed(runs)
         lines = zip(main["method"], main["feature"], strict=True)
         gains = gains_over(BASELINE, {one: seeds.get((one, feature, int(angle), 0), {}) for one, feature in lines})
-    return Main(furthest, title, "%", higher_is_better=True, table=main, gains=gains)
+    return Main.of("probe_accuracy", furthest, title, table=main, gains=gains)
 
 
 def _compared(views: dict[str, str]) -> list[str]:

@@ -64,11 +64,10 @@ def robustness_table(runs: Runs) -> Analysis | None:
         table=table,
         columns=_columns(table, means),
         notes=(*_notes(runs, eps), *_of_images(table), *_published_notes(runs, table)),
-        main=Main(
+        main=Main.of(
+            "attacked_accuracy",
             "worst",
             f"Under attack, ε {eps}, {count} images",
-            "%",
-            higher_is_better=True,
             gains=compared(runs, BASELINE, under("worst", eps=eps)),
             both=with_other_images(runs, BASELINE, under("worst", eps=eps)),
         ),
@@ -79,20 +78,16 @@ def _means(runs: Runs, eps: str) -> list[Mean]:
     """The measured columns; the first two come first."""
     accuracy = "attacked_accuracy"
     return [
-        Mean("Unattacked, %", "clean", "±.1", "accuracy on the images that are attacked", metric="clean_accuracy"),
-        Mean(f"Worst case, % (eps {eps})", "worst", "±.1",
-             "images that no attack of this budget breaks: an upper bound on the true robustness",
-             metric=accuracy, where=under("worst", eps=eps)),
-        *(Mean(f"{NAMES[attack]}, %", attack, "±.1", "accuracy under it alone", extra=True,
-               metric=accuracy, where=under(attack, eps=eps)) for attack in ALONE),
-        *(Mean(f"{NAMES[attack]} takes", f"taken_{attack}", "±.1",
-               "points of accuracy that it takes from what the white-box attacks before it left", extra=True,
-               metric="accuracy_taken", where={**LINF, "attack": attack, "eps": eps}) for attack in ON_SURVIVORS),
-        *(Mean(f"Worst case, % (eps {other})", f"worst_{other}", "±.1", extra=True,
-               metric=accuracy, where=under("worst", eps=other)) for other in budgets(runs) if other != eps),
-        Mean("Smallest change", "l2", "±.2",
-             "L2 distance of the smallest change that any attack found, pixels from 0 to 1, median over images",
-             extra=True, metric="median_distance", where={"attack": "worst", "norm": "l2"}),
+        Mean.of("clean_accuracy", "clean"),
+        Mean.of(accuracy, "worst", f"Worst case, % (eps {eps})", "images that no attack of this budget breaks: an "
+                "upper bound on the true robustness", where=under("worst", eps=eps)),
+        *(Mean.of(accuracy, attack, f"{NAMES[attack]}, %", "accuracy under it alone", extra=True,
+                  where=under(attack, eps=eps)) for attack in ALONE),
+        *(Mean.of("accuracy_taken", f"taken_{attack}", f"{NAMES[attack]} takes", extra=True,
+                  where={**LINF, "attack": attack, "eps": eps}) for attack in ON_SURVIVORS),
+        *(Mean.of(accuracy, f"worst_{other}", f"Worst case, % (eps {other})", extra=True,
+                  where=under("worst", eps=other)) for other in budgets(runs) if other != eps),
+        Mean.of("median_distance", "l2", extra=True, where={"attack": "worst", "norm": "l2"}),
     ]  # fmt: skip
 
 

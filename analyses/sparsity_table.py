@@ -22,20 +22,20 @@ SCORES = {"layer": "classes", "of": "activation"}
 COUPLING = {"layer": "classes", "as_trained": True}
 COLUMNS = (
     METHOD,
-    Mean("Hoyer", "hoyer", "±.3", "Hoyer's sparsity of the class scores, mean over test images: 0 is spread evenly, "
-         "1 is one alone", where=SCORES),
-    Mean("Top-1 share", "top_share", "±.3", "share of the most active class capsule in the sum; 0.1 is spread evenly "
-         "over ten", where=SCORES),
-    Mean("Above 0.1", "active_above_0.1", "±.1", "class capsules whose score is above 0.1, mean over test images",
-         where=SCORES),
-    Mean("Dead", "dead_share", "±.3", "share of class capsules whose score is above 0.1 for no test image",
-         where=SCORES),
-    Mean("D-score", "d_score", "±.3", "largest standard deviation over test images of any class score (Peer et al.)",
-         where=SCORES),
-    Mean("T-score", "t_score", "±.3", "1 where every child has one parent, 0 where it has all alike; at the T trained "
-         "with", where=COUPLING),
-    Mean("Parents per child", "effective_parents", "±.1", "exp of the entropy of a child's coupling over class "
-         "capsules", where=COUPLING),
+    Mean.of("hoyer", explained="Hoyer's sparsity of the class scores, mean over test images: 0 is spread evenly, 1 is "
+            "one alone", where=SCORES),
+    Mean.of("top_share", explained="share of the most active class capsule in the sum; 0.1 is spread evenly over ten",
+            where=SCORES),
+    Mean.of("active_above_0.1", explained="class capsules whose score is above 0.1, mean over test images",
+            where=SCORES),
+    Mean.of("dead_share", title="Dead", explained="share of class capsules whose score is above 0.1 for no test image",
+            where=SCORES),
+    Mean.of("d_score", explained="largest standard deviation over test images of any class score (Peer et al.)",
+            where=SCORES),
+    Mean.of("t_score", explained="1 where every child has one parent, 0 where it has all alike; at the T trained with",
+            where=COUPLING),
+    Mean.of("effective_parents", explained="exp of the entropy of a child's coupling over class capsules",
+            where=COUPLING),
     SEEDS,
 )  # fmt: skip
 DECIDED_FROM, EVEN_BELOW = 0.5, 0.05  # T-scores
@@ -59,11 +59,10 @@ def sparsity_table(runs: Runs) -> Analysis | None:
                 "their scales differ, so that counts above a threshold compare methods of one kind only."
             ),
         ),
-        main=Main(
+        main=Main.of(
             "t_score",
-            "T-score of coupling",
+            title="T-score of coupling",
             explained="0: uniform coupling; 1: one parent",
-            digits=3,
             gains=gains_over(BASELINE, runs.by_seed("t_score", **COUPLING)),
         ),
     )

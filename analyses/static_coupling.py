@@ -27,19 +27,15 @@ from routebench.analysis import (
 CLASSES = {"layer": "classes", "as_trained": True}
 COLUMNS = (
     METHOD,
-    Mean("Static (%)", "static_accuracy", "±.1", "accuracy on test images with the coupling that 1,000 training images "
-         "have on average, sweep by sweep"),
+    Mean.of("static_accuracy", title="Static (%)"),
     Column("Lost", "lost", "+.1", "points of accuracy less than with the network's own coupling"),
     Column("p (Holm)", "lost.p_holm", "p"),
-    Mean("Between images", "share_between", "±.3", "part of the variance of coupling that lies between images; the "
-         "rest lies between pairs of child and parent", where=CLASSES),
-    Mean("Starved", "starved_share", "±.3", "share of parents that get less than a tenth of an equal share of their "
-         "children over all test images together", where=CLASSES),
-    Mean("Gradient at children", "at_primary", "~", "norm of the gradient of the loss that the network was trained "
-         "with, with respect to the poses of primary capsules; mean over 250 training images",
-         metric="gradient_norm", where={"layer": "primary"}),
-    Mean("At parents", "at_classes", "~", "the same, of class capsules", metric="gradient_norm",
-         where={"layer": "classes"}),
+    Mean.of("share_between", title="Between images", where=CLASSES),
+    Mean.of("starved_share", title="Starved", where=CLASSES),
+    Mean.of("gradient_norm", "at_primary", "Gradient at children", "norm of the gradient of the loss that the network "
+            "was trained with, with respect to the poses of primary capsules; mean over 250 training images",
+            where={"layer": "primary"}),
+    Mean.of("gradient_norm", "at_classes", "At parents", "the same, of class capsules", where={"layer": "classes"}),
     SEEDS,
 )  # fmt: skip
 

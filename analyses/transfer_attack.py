@@ -26,12 +26,10 @@ ACCURACY = "attacked_accuracy"
 COLUMNS = (
     Column("Method", "method", numeric=False),
     Column("eps", "eps", "g", "L-infinity, pixels from 0 to 1"),
-    Mean("Noise, %", "noise", "±.1", "accuracy under uniform noise", metric=ACCURACY, where=under("noise")),
-    Mean("Black box, %", "transfer", "±.1", "accuracy on another CNN's images", metric=ACCURACY,
-         where=under("transfer")),
-    Mean("All attacks, %", "worst", "±.1", "worst case, image by image", metric=ACCURACY, where=under("worst")),
-    Mean("The source, %", "source", "±.1", "images that the network they were made for withstands, of those this one "
-         "has right", metric="source_accuracy", where={**LINF, "attack": "transfer"}),
+    Mean.of(ACCURACY, "noise", "Noise, %", "accuracy under uniform noise", where=under("noise")),
+    Mean.of(ACCURACY, "transfer", "Black box, %", "accuracy on another CNN's images", where=under("transfer")),
+    Mean.of(ACCURACY, "worst", "All attacks, %", "worst case, image by image", where=under("worst")),
+    Mean.of("source_accuracy", "source", "The source, %", where={**LINF, "attack": "transfer"}),
 )  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def tuning_curves(runs: Runs) -> Analysis | None:
             *([LOST] if table["lost"].any() else []),
         ),
         alternative="Expected best score against the number of trials, one line per configuration.",
-        main=Main("best", "Best tuning score", "%", higher_is_better=True),
+        main=Main.of("score", "best", "Best tuning score"),
     )
 
 

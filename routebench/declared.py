@@ -34,10 +34,11 @@ class Measure:
         unit: `%`, `s`, `count`; empty for a pure number.
         higher_is_better: its direction; None where neither is better.
         digits: decimals of a value in a table; None for two significant digits.
-        meaning: what it is, in a line without an end stop.
+        meaning: what it is, in a line of Markdown without an end stop.
         limits: the smallest and the largest possible value; None for those of its unit.
         share: a share of a whole, which is never negative and never larger; by default what is in % and has its limits.
         beside: tells of the measurement itself, such as how often it was repeated: nothing is judged by it.
+        main: the first choice of who looks at all numbers of its suite.
     """
 
     name: str
@@ -49,15 +50,26 @@ class Measure:
     limits: Range | None = None
     share: bool | None = None
     beside: bool = False
+    main: bool = False
+
+    @property
+    def sign(self) -> str:
+        """Its unit as shown: a count needs none."""
+        return "" if self.unit == "count" else self.unit
 
     @property
     def heading(self) -> str:
-        """The title of its column: with the unit, if that is short."""
-        return f"{self.title}, {self.unit}" if self.unit in ("%", "s", "ms") else self.title
+        """The title of its column, with the unit."""
+        return f"{self.title}, {self.sign}" if self.sign else self.title
+
+    @property
+    def plain(self) -> str:
+        """Its meaning as plain text."""
+        return self.meaning.replace("`", "")
 
     @property
     def form(self) -> str:
-        """How a table writes its mean, as `Column` has it."""
+        """The form of its mean in a table, as `Column` has it."""
         return "~" if self.digits is None else f"±.{self.digits}"
 
     @property
@@ -87,7 +99,7 @@ def declare(*measures: Measure) -> None:
     """Makes measures known by their names.
 
     Args:
-        measures: what is known of each. The same again changes nothing.
+        measures: the declarations. The same again changes nothing.
 
     Raises:
         UserError: a name is taken.
@@ -103,7 +115,7 @@ def declared() -> Mapping[str, Measure]:
 
 
 def measure_of(name: str) -> Measure:
-    """What is known of a measure.
+    """The declaration of a measure.
 
     Args:
         name: its name.
@@ -117,7 +129,7 @@ def measure_of(name: str) -> Measure:
 
 
 def as_recorded(name: str, unit: str) -> Measure:
-    """What is known of a recorded value: all that is declared, or its unit alone.
+    """The declaration of a recorded metric, or, where there is none, a measure of its name and unit.
 
     Args:
         name: the metric, as recorded.
@@ -129,29 +141,30 @@ def as_recorded(name: str, unit: str) -> Measure:
 
 CORE = (
     # Answers.
-    Measure("accuracy", "Accuracy", "%", MORE, 1, "test images that are answered rightly"),
+    Measure("accuracy", "Accuracy", "%", MORE, 1, "test images that are answered rightly", main=True),
     Measure("loss", "Loss", "", LESS, 3, "the loss that the network was trained with, mean over test images", POSITIVE),
     Measure("balanced_accuracy", "Balanced", "%", MORE, 2, "mean over classes of the share of a class's test images "
             "that is right; what answers one class alone has 100 % over the number of classes"),
     Measure("commonest_share", "Commonest class", "%", NEITHER, 1, "test images of the commonest class"),
-    Measure("right_answers", "Accuracy", "%", NEITHER, 1, "accuracy on test images as they are; methods are compared "
-            "by `accuracy`, in other suites"),
+    Measure("right_answers", "Right answers", "%", NEITHER, 1, "accuracy on test images as they are; methods are "
+            "compared by `accuracy`, in other suites"),
     Measure("exact_match", "Exact match", "%", MORE, 1, "test images of which exactly what they show is answered. A "
-            "class is answered if its score is above one threshold for all classes, the best on held-out images"),
+            "class is answered if its score is above one threshold for all classes, the best on held-out images",
+            main=True),
     Measure("exact_match_given_count", "Exact match, told how many", "%", MORE, 1, "the same, if the network is told "
             "how many classes the image shows"),
     Measure("chosen_threshold", "Threshold", "", NEITHER, 2, "score above which a class is answered: the best on "
             "held-out images"),
     # Training.
-    Measure("train_loss", "Loss in training", "", LESS, 3, "loss on training images after an epoch", POSITIVE),
+    Measure("train_loss", "Training loss", "", LESS, 3, "loss on training images after an epoch", POSITIVE),
     Measure("added_loss", "Added loss", "", NEITHER, 3, "the part of the training loss that routing methods add, after "
             "an epoch"),
     Measure("train_accuracy", "Training accuracy", "%", MORE, 1, "accuracy on training images after an epoch"),
     Measure("held_out_loss", "Held-out loss", "", LESS, 3, "loss on held-out images after an epoch", POSITIVE),
     Measure("held_out_accuracy", "Held-out accuracy", "%", MORE, 1, "accuracy on held-out images after an epoch"),
     Measure("test_accuracy", "Test accuracy", "%", MORE, 1, "accuracy on test images after an epoch"),
-    Measure("best_test_accuracy", "Best epoch", "%", NEITHER, 1, "the highest accuracy on test images after any epoch: "
-            "what a selection by test images would report"),
+    Measure("best_test_accuracy", "Best test accuracy", "%", NEITHER, 1, "the highest accuracy on test images after "
+            "any epoch: what a selection by test images would report"),
     Measure("parameters", "Parameters", "count", NEITHER, 0, "trained numbers"),
     Measure("fit_seconds", "Training", "s", LESS, 0, "time of one fit"),
     Measure("score", "Tuning score", "%", MORE, 2, "images of a fold that are answered rightly by a network trained on "
@@ -162,14 +175,14 @@ CORE = (
     Measure("updates", "Updates", "count", NEITHER, 1, "updates that an image took, mean over test images"),
     Measure("residual", "Residual", "", LESS, 4, "length of the last step over its size: 0 at the fixed point",
             POSITIVE),
-    Measure("at_rest", "At rest", "%", MORE, 1, "test images whose last step was below the tolerance"),
+    Measure("at_rest", "Images at rest", "%", MORE, 1, "test images whose last step was below the tolerance"),
     # Activity of capsules.
     Measure("hoyer", "Hoyer", "", NEITHER, 3, "Hoyer's sparsity: 0 is spread evenly, 1 is one capsule alone", INDEX),
     Measure("gini", "Gini", "", NEITHER, 3, "Gini's index: 0 is spread evenly", INDEX),
     Measure("top_share", "Top-1 share", "", NEITHER, 3, "share of the most active capsule in the sum: 1 / capsules is "
             "spread evenly, 1 is one alone", share=True),
-    Measure("norm_entropy", "Entropy", "", NEITHER, 3, "entropy of the shares, over that of equal ones: 1 is spread "
-            "evenly, 0 is one alone", INDEX),
+    Measure("norm_entropy", "Entropy of activity", "", NEITHER, 3, "entropy of the shares, over that of equal ones: 1 "
+            "is spread evenly, 0 is one alone", INDEX),
     Measure("population_sparsity", "Population sparsity", "", NEITHER, 3, "Treves-Rolls sparsity over capsules, mean "
             "over images: 0 is spread evenly", INDEX),
     Measure("lifetime_sparsity", "Lifetime sparsity", "", NEITHER, 3, "the same over images, mean over capsules",
@@ -178,8 +191,8 @@ CORE = (
             "images"),
     Measure("active_above_0.5", "Above 0.5", "", NEITHER, 1, "capsules whose activity is above 0.5, mean over test "
             "images"),
-    Measure("dead_share", "Dead", "", NEITHER, 3, "share of capsules whose activity is above 0.1 for no test image",
-            share=True),
+    Measure("dead_share", "Dead capsules", "", NEITHER, 3, "share of capsules whose activity is above 0.1 for no test "
+            "image", share=True),
     Measure("d_score", "D-score", "", NEITHER, 3, "largest standard deviation over test images of any capsule's "
             "activity (Peer et al.)"),
     # Coupling.
@@ -187,45 +200,47 @@ CORE = (
             "over children", POSITIVE),
     Measure("effective_parents", "Parents per child", "", NEITHER, 1, "exp of the entropy of a child's coupling",
             POSITIVE),
-    Measure("t_score", "T-score", "", NEITHER, 3, "1 where every child has one parent, 0 where it has all alike",
-            INDEX),
+    Measure("t_score", "T-score", "", NEITHER, 3, "1 where every child has one parent, 0 where it has all alike", INDEX,
+            main=True),
     Measure("t_score_weighted", "Weighted T-score", "", NEITHER, 3, "the same, where a child counts by its activation",
             INDEX),
-    Measure("share_between", "Between images", "", NEITHER, 3, "part of the variance of coupling that lies between "
-            "images; the rest lies between pairs of child and parent", INDEX),
-    Measure("starved_share", "Starved", "", NEITHER, 3, "share of parents that get less than a tenth of an equal share "
-            "of their children over all test images together", share=True),
-    Measure("static_accuracy", "Static", "%", MORE, 1, "accuracy on test images with the coupling that 1,000 training "
-            "images have on average, sweep by sweep"),
-    Measure("static_loss", "Lost", "%", NEITHER, 1, "points of accuracy less than with the network's own coupling",
-            GAIN),
-    Measure("gradient_norm", "Gradient", "", NEITHER, None, "norm of the gradient of an image's loss with respect to "
-            "the poses of a layer, mean over 250 training images"),
-    Measure("gathered", "Gathered", "%", NEITHER, 1, "excess weight of votes near the mean of the right class over "
-            "that near another's, in per cent of all weight", GAIN),
+    Measure("share_between", "Coupling between images", "", NEITHER, 3, "part of the variance of coupling that lies "
+            "between images; the rest lies between pairs of child and parent", INDEX),
+    Measure("starved_share", "Starved parents", "", NEITHER, 3, "share of parents that get less than a tenth of an "
+            "equal share of their children over all test images together", share=True),
+    Measure("static_accuracy", "Accuracy, coupling held", "%", MORE, 1, "accuracy on test images with the coupling "
+            "that 1,000 training images have on average, sweep by sweep"),
+    Measure("static_loss", "Lost, coupling held", "%", NEITHER, 1, "points of accuracy less than with the network's "
+            "own coupling", GAIN),
+    Measure("gradient_norm", "Gradient of poses", "", NEITHER, None, "norm of the gradient of an image's loss with "
+            "respect to the poses of a layer, mean over 250 training images"),
+    Measure("gathered", "Gathered votes", "%", NEITHER, 1, "excess weight of votes near the mean of the right class "
+            "over that near another's, in per cent of all weight", GAIN),
     Measure("pose_r2", "Pose R²", "", MORE, 2, "R² of poses that a linear map with an offset predicts", AT_MOST_ONE),
     # Linear probes.
-    Measure("probe_accuracy", "Probe", "%", MORE, 1, "accuracy of a linear probe on features of the network"),
+    Measure("probe_accuracy", "Probe", "%", MORE, 1, "accuracy of a linear probe on features of the network",
+            main=True),
     Measure("network_accuracy", "Network", "%", MORE, 1, "accuracy of the network itself on the same images"),
-    Measure("probe_C", "C", "", NEITHER, None, "inverse strength of a probe's regularisation, which held-out images "
-            "choose"),
+    Measure("probe_C", "C of the probe", "", NEITHER, None, "inverse strength of a probe's regularisation, which "
+            "held-out images choose"),
     Measure("probe_loss", "Loss of the probe", "", LESS, 3, "cross-entropy of a probe on held-out images, in nats"),
-    Measure("probe_steps", "Steps", "count", NEITHER, 0, "steps that fitting a probe took"),
-    Measure("probe_converged", "Converged", "", MORE, 0, "1 if fitting a probe converged, else 0"),
-    Measure("feature_size", "Features", "count", NEITHER, 0, "numbers that a probe reads"),
+    Measure("probe_steps", "Steps of the probe", "count", NEITHER, 0, "steps that fitting a probe took"),
+    Measure("probe_converged", "Probe converged", "", MORE, 0, "1 if fitting a probe converged, else 0"),
+    Measure("feature_size", "Size of features", "count", NEITHER, 0, "numbers that a probe reads"),
     # Attacks and corruptions.
     Measure("clean_accuracy", "Unattacked", "%", MORE, 1, "accuracy on the images that are attacked"),
     Measure("attacked_images", "Attacked images", "count", NEITHER, 0, "test images that are attacked"),
     Measure("main_eps", "Main eps", "", NEITHER, None, "the L-infinity budget of the comparison, pixels from 0 to 1"),
     Measure("attacked_accuracy", "Accuracy under attack", "%", MORE, 1, "images that are right and stay so within the "
-            "budget: an upper bound on the true robustness"),
-    Measure("attack_success", "Success", "%", LESS, 1, "images that are right, and that the attack breaks"),
-    Measure("accuracy_taken", "Taken", "points", LESS, 1, "points of accuracy that it takes from what the white-box "
-            "attacks before it left"),
+            "budget: an upper bound on the true robustness", main=True),
+    Measure("attack_success", "Success of the attack", "%", LESS, 1, "images that are right, and that the attack "
+            "breaks"),
+    Measure("accuracy_taken", "Accuracy taken", "points", LESS, 1, "points of accuracy that it takes from what the "
+            "white-box attacks before it left"),
     Measure("targeted_success", "Targeted success", "%", LESS, 1, "images that come out as a wrong class that was "
             "chosen, mean over the classes chosen"),
-    Measure("source_accuracy", "The source", "%", NEITHER, 1, "images that the network they were made for withstands, "
-            "of those this one has right"),
+    Measure("source_accuracy", "Accuracy of the source", "%", NEITHER, 1, "images that the network they were made for "
+            "withstands, of those this one has right"),
     Measure("median_distance", "Smallest change", "", MORE, 2, "L2 distance of the smallest change that any attack "
             "found, pixels from 0 to 1, median over images", POSITIVE),
     Measure("queries", "Queries", "count", NEITHER, 0, "times that the attack asked the network, mean over images"),
@@ -233,21 +248,24 @@ CORE = (
     Measure("check_fired", "Check fired", "", NEITHER, 0, "1 if the check gives a reason to doubt the attacks, else 0",
             INDEX),
     Measure("suspicions", "Suspicions", "count", LESS, 0, "serious checks that fired"),
-    Measure("zero_gradient_elements", "Zero gradient", "%", NEITHER, 1, "pixels whose input gradient is exactly zero"),
-    Measure("zero_gradient_images", "No gradient", "%", NEITHER, 1, "images whose input gradient is zero everywhere"),
-    Measure("broken_gradient_images", "Broken gradient", "%", NEITHER, 1, "images with an input gradient that is not "
-            "finite"),
+    Measure("zero_gradient_elements", "Pixels without gradient", "%", NEITHER, 1, "pixels whose input gradient is "
+            "exactly zero"),
+    Measure("zero_gradient_images", "Images without gradient", "%", NEITHER, 1, "images whose input gradient is zero "
+            "everywhere"),
+    Measure("broken_gradient_images", "Images with a broken gradient", "%", NEITHER, 1, "images with an input gradient "
+            "that is not finite"),
     Measure("gradient_magnitude", "Size of gradients", "", NEITHER, None, "mean absolute value of the input gradient, "
             "per unit of pixels from 0 to 1"),
     Measure("pixel_std", "Spread of pixels", "", NEITHER, 3, "standard deviation of training pixels", POSITIVE),
-    Measure("corrupted_accuracy", "Corrupted", "%", MORE, 1, "accuracy by `corruption` and `severity`; `none` is the "
-            "images as they are, `all` and `mean` are means"),
+    Measure("corrupted_accuracy", "Accuracy, corrupted", "%", MORE, 1, "accuracy by `corruption` and `severity`; "
+            "`none` is the images as they are, `all` and `mean` are means"),
     Measure("calibration_error", "Calibration error", "%", LESS, 1, "expected calibration error: distance of "
             "confidence and accuracy over 15 bins of confidence, by a softmax of logits. 0 is calibrated"),
     # Cost.
-    Measure("training_time", "Training step", "ms", LESS, 1, "time of a step of training"),
+    Measure("training_time", "Training step", "ms", LESS, 1, "time of a step of training", main=True),
     Measure("inference_time", "Inference", "ms", LESS, 1, "time of a batch"),
-    Measure("training_time_iqr", "Spread of training", "ms", LESS, 1, "interquartile range of its times", beside=True),
+    Measure("training_time_iqr", "Spread of training steps", "ms", LESS, 1, "interquartile range of its times",
+            beside=True),
     Measure("inference_time_iqr", "Spread of inference", "ms", LESS, 1, "interquartile range of its times",
             beside=True),
     Measure("training_runs", "Timed steps", "count", NEITHER, 0, "times that training was timed", beside=True),

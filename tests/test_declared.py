@@ -1,6 +1,7 @@
 """Measures are declared once; what is published, and what shipped protocols yield, is as declared."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,11 @@ declare(Measure("accuracy", "Mine"))
     declare(Measure("sharpness", "Sharpness"))
     declare(Measure("sharpness", "Sharpness", higher_is_better=MORE))  # a notebook's cell, run again
     assert declared()["sharpness"].higher_is_better
+
+
+def test_pages_explain_every_measure():
+    pages = [(ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("numbers", "parts", "objects")]
+    asked = [
+        name for page in pages for line in re.findall(r"<!-- fill: measures (.*) -->", page) for name in line.split()
+    ]
+    assert {*asked} == {*declared()}

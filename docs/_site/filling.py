@@ -101,6 +101,16 @@ def columns(results: str, suite: str) -> str:
     return table(["Column", "Meaning"], rows)
 
 
+def measures(*names: str) -> str:
+    """Measures with what is declared of them."""
+    from routebench.declared import measure_of
+
+    found = map(measure_of, names)
+    better = {True: "more", False: "less", None: ""}
+    rows = ((f"`{one.name}`", one.meaning, one.unit, better[one.higher_is_better]) for one in found)
+    return table(["Measure", "Meaning", "Unit", "Better"], rows)
+
+
 def listing(kind: str) -> str:
     """What is registered of one kind, as `routebench list` has it."""
     from routebench.catalogue import catalogue
@@ -266,6 +276,7 @@ FILLERS: dict[str, Callable[..., str]] = {
     "exit-codes": exit_codes,
     "glossary": glossary,
     "columns": columns,
+    "measures": measures,
     "list": listing,
     "methods": overview,
     "method": method,

@@ -22,6 +22,7 @@ from pandas import DataFrame
 from routebench.analysis._estimate import Estimate
 from routebench.analysis._method import CONTROL, Method
 from routebench.analysis._table import Column, Printed, Row, saved
+from routebench.declared import measure_of
 from routebench.registry import analyses
 
 Analyse = TypeVar("Analyse", bound=Callable[..., Any])
@@ -44,7 +45,7 @@ class Role(StrEnum):
 class Main:
     """The one number per method by which a suite appears in the scorecard of a report.
 
-    The first analysis of a suite names it, as `Analysis(..., main=Main("hoyer", "Sparsity of outputs"))`. The table
+    The first analysis of a suite names it, as `Analysis(..., main=Main.of("hoyer"))` of a declared measure. The table
     has one row per `method`, T among it.
 
     Args:
@@ -53,7 +54,7 @@ class Main:
         unit: such as `%`; empty for a plain number.
         higher_is_better: None if neither is better.
         explained: what its values mean, for a number that readers do not know, such as `0: uniform coupling`.
-        digits: after the decimal point.
+        digits: after the decimal point; those of a percentage are always the same.
         table: the table with the numbers, if not that of the analysis.
         gains: differences to uniform routing, in the unit of the numbers or in points, corrected over all of them;
             empty without comparisons. `gains_over` makes them from values by seed.
@@ -71,6 +72,23 @@ class Main:
     gains: Mapping[Method, Estimate] = field(default_factory=dict)
     both: Mapping[Method, Estimate] = field(default_factory=dict)
     named: Set[Method] | None = None
+
+    @classmethod
+    def of(cls, measure: str, column: str = "", title: str = "", **more: Any) -> "Main":
+        """The number of a declared measure, which says its title, unit, direction and decimals.
+
+        Args:
+            measure: its name.
+            column: the column of the table; by default the name.
+            title: instead of that declared.
+            more: further fields.
+
+        Raises:
+            UserError: nobody has declared the measure.
+        """
+        known = measure_of(measure)
+        told = {"unit": known.sign, "higher_is_better": known.higher_is_better, "digits": known.digits or 0}
+        return cls(column or measure, title or known.title, **{**told, **more})
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pandas import DataFrame, Series
 from routebench.analysis._estimate import Estimate, shown
 from routebench.analysis._method import Method
 from routebench.analysis._verdicts import Verdict
+from routebench.declared import measure_of
 
 if TYPE_CHECKING:
     from routebench.analysis._runs import Runs
@@ -107,7 +108,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Mean(Column):
-    """A column that `table_of` fills: the mean over seeds of a metric.
+    """A column that `table_of` fills: the mean over seeds of a metric. `Mean.of` makes it of a declared measure.
 
     Args:
         metric: the measured metric; by default the key.
@@ -116,6 +117,23 @@ class Mean(Column):
 
     metric: str = ""
     where: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, measure: str, key: str = "", title: str = "", explained: str = "", **more: Any) -> "Mean":
+        """The column of a declared measure, which says its title, decimals and meaning.
+
+        Args:
+            measure: its name.
+            key: the column of the table; by default the name.
+            title, explained: instead of those declared.
+            more: further fields of the column.
+
+        Raises:
+            UserError: nobody has declared the measure.
+        """
+        known = measure_of(measure)
+        told = {"title": title or known.heading, "explained": explained or known.plain, "text": known.form}
+        return cls(**{**told, "key": key or measure, "metric": measure, **more})
 
 
 METHOD_SAVED = {"name": "exact", **{part: part for part in ("label", "iterations", "role", "model")}}

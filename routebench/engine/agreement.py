@@ -134,7 +134,7 @@ def _is_elsewhere(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def _known(metric: Mapping[str, Any], elsewhere: bool) -> tuple[bool, float, float]:
-    """Whether it is of the machine; its tolerance; the whole that a share of another processor is relative to, or 0."""
+    """Facts of a metric: is it of the machine, its tolerance, the whole that a share of elsewhere is relative to."""
     measure = as_recorded(str(metric["metric"]), metric.get("unit") or "")
     if measure.unit in COUNTED and not (elsewhere and metric.get("split")):
         return measure.is_of_machine, 0.0, 0.0

@@ -161,7 +161,7 @@ class Extensions:
         self._measured.setdefault(name, origin)
 
     def measures(self) -> Mapping[str, Any]:
-        """What is known of measures, by name: of the core, of papers and studies, then of plug-ins."""
+        """Declarations of measures by name: of the core, of papers and studies, then of plug-ins."""
         if not self._has_measures:
             files = [f"{folder.package}.measures" for folder in bundles() if (folder.path / "measures.py").is_file()]
             self._has_measures = True  # the modules imported below look measures up

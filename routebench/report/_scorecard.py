@@ -295,7 +295,8 @@ def _mark(question: Question, method: Method, reach: float) -> Mark | None:
     if key not in question.means:
         return None
     counted = question.counted.get(key, "")
-    value = f"{question.means[key]:±.{question.main.digits if question.main.unit != '%' else 1}}{counted}"
+    of_value, of_gain = (1, 2) if question.main.unit == "%" else (question.main.digits,) * 2
+    value = f"{question.means[key]:±.{of_value}}{counted}"
     if key not in question.gains:
         return Mark("ns", "", "", value, "")
     gain, verdict = question.gains[key], question.hint(key)
@@ -303,7 +304,7 @@ def _mark(question: Question, method: Method, reach: float) -> Mark | None:
     if verdict in (Verdict.BETTER, Verdict.WORSE):
         kind = "other" if question.main.higher_is_better is None else str(verdict)
     explored = kind != "ns" and question.explores(key)
-    digits = {} if gain.half_width > 0 else {"half_width": 10.0 ** (1 - question.main.digits)}
+    digits = {} if gain.half_width > 0 else {"half_width": 10.0 ** (1 - of_gain)}
     text = wording.rounded(gain.mean, digits.get("half_width", gain.half_width), sign=True)
     is_range = gain.has_limits and gain.half_width > 0
     interval = wording.between(gain.low, gain.high) if is_range else ""

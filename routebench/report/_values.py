@@ -26,7 +26,7 @@ from routebench.analysis import Estimate, Strength, Verdict, mean_of
 from routebench.analysis.families import key_of, settled
 from routebench.analysis.folder import Folder
 from routebench.analysis.palette import HUES, NAMES
-from routebench.declared import as_recorded
+from routebench.declared import as_recorded, declared
 
 LEFT_OUT = {
     *("suite_version", "protocol", "status", "reason", "method", "method_params"),
@@ -70,6 +70,8 @@ def values_of(folder: Folder) -> Values:
         "n": [one.n for one in means],
         "pairs": pairs,
         "spans": spans,
+        "main": [name for name, measure in declared().items() if measure.main],
+        "titles": {name: as_recorded(name, unit).title for name, unit in _measures(rows.drop_duplicates("group"))},
         "presets": sorted({runs.preset for runs in folder.parts}, key=lambda name: (-Strength.of(name), name)),
     }
     limits = {key: np.array([getattr(one, key) for one in means], "<f4") for key in ("mean", "low", "high")}
@@ -87,9 +89,15 @@ def estimates_of(rows: DataFrame) -> tuple["pd.Series[int]", list[Estimate]]:
     groups = rows.groupby(keys, dropna=False, sort=False).ngroup()
     seeds = rows["value"].groupby([groups, rows["seed"]], sort=False).mean()
     first = rows.groupby(groups)[["metric", "unit"]].first()
-    known = [as_recorded(str(metric), str(unit or "")) for metric, unit in first.to_numpy(object)]
+    known = [as_recorded(*one) for one in _measures(first)]
     bounds = [(one.whole, one.range) for one in known]
     return groups, [mean_of(own, *bounds[int(str(group))]) for group, own in seeds.groupby(level=0)]
+
+
+def _measures(rows: DataFrame) -> list[tuple[str, str]]:
+    """Metric and unit of each row."""
+    found = () if rows.empty else zip(rows["metric"], rows["unit"], strict=True)
+    return [(str(metric), str(unit or "")) for metric, unit in found]
 
 
 def pairs_of(rows: DataFrame) -> tuple[list[list[int]], NDArray[np.float32]]:

@@ -9,6 +9,7 @@ import pytest
 from pandas import read_csv as load
 
 from routebench import load_results, statistics
+from routebench.declared import declared
 from routebench.report import write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import made_up_records
@@ -139,9 +140,10 @@ def test_its_paired_differences_are_those_of_our_statistics(chromium, written) -
         own = own[own["test_iterations"].isna() | (own["test_iterations"] == own["iterations"])]
         return dict(zip(own["seed"], own["value"], strict=True))
 
+    names = {measure.title: name for name, measure in declared().items()}
     assert len(shown) == 3  # the main measures: those of which more, or less, is better
     for title, *numbers in shown:
-        metric = title.partition(" (")[0].partition(",")[0].replace(" ", "_")
+        metric = names[title.partition(" (")[0].partition(",")[0]]
         found = statistics.paired_difference(by_seed("inverted-attention", metric), by_seed("uniform", metric))
         expected = [found.mean, found.low, found.high, found.n]
         assert [float(number) for number in numbers] == pytest.approx(expected, rel=1e-5, abs=1e-5, nan_ok=True), metric

@@ -53,6 +53,13 @@ def test_presets_come_the_strongest_first(path, tmp_path) -> None:
     assert decode(values_of(open_folder(tmp_path)).block)[1]["presets"] == ["mine", "full", "quick", "smoke"]
 
 
+def test_measures_have_their_declared_titles(path) -> None:
+    rows, facts = decode(values_of(open_folder(path)).block)
+    assert facts["titles"].keys() == {*rows["metric"]}
+    assert facts["titles"]["train_loss"] == "Training loss"
+    assert facts["main"][0] == "accuracy"
+
+
 def test_the_page_has_the_block_and_nothing_in_it_ends_it(written, text: str) -> None:
     (block,) = re.findall(r'<script type="application/octet-stream" id="values">(.*?)</script>', text, flags=re.DOTALL)
     assert block == values_of(written[0]).block

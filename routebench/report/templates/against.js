@@ -85,9 +85,9 @@ function differenceOf(values, ours, theirs, { margin, verdict, span }) {
   const found = { mean, low: Math.max(mean - margin, -span), high: Math.min(mean + margin, span), n: Math.min(a.n, b.n), a: a.mean, b: b.mean, margin };
   return {
     ...found,
-    title: `${measureTitle(`${at("metric")}:${at("split") ?? ""}`)}${at("unit") ? `, ${at("unit")}` : ""}`,
+    title: `${measureTitle(values, `${at("metric")}:${at("split") ?? ""}`)}${at("unit") ? `, ${at("unit")}` : ""}`,
     where: where.join(", "),
-    main: better !== null && (!where.length || (MAIN.includes(at("metric")) && [null, "worst"].includes(at("attack")))) ? 1 : 0,
+    main: better !== null && (!where.length || (values.facts.main.includes(at("metric")) && [null, "worst"].includes(at("attack")))) ? 1 : 0,
     verdict: TOLD[verdict] ?? verdictOf(found, better),
   };
 }

@@ -1,6 +1,5 @@
 // The explorer: what is chosen, where it is written in the address, and what is drawn from it. Until numbers are shown, controls do nothing.
 const AXES = ["suite", "preset", "y", "x", "colour", "facet", "show"];
-const MAIN = ["accuracy", "attacked_accuracy", "novel_accuracy", "exact_match", "probe_accuracy", "training_time", "t_score"];
 const explorer = { state: null, points: [], chart: null };
 const part = (name) => document.getElementById(`explorer-${name}`);
 
@@ -46,7 +45,7 @@ function completed(state, values) {
   const presets = settle("preset", ordered, values.facts.presets.find((name) => ordered.includes(name)));
   const own = rowsWhere(values, { suite: [state.suite], preset: [state.preset] });
   const measures = [...new Set(own.map((row) => `${kindAt(values, "metric", row)}:${kindAt(values, "split", row) ?? ""}`))];
-  const main = MAIN.find((name) => own.some((row) => kindAt(values, "metric", row) === name));
+  const main = values.facts.main.find((name) => own.some((row) => kindAt(values, "metric", row) === name));
   const fits = (row) => (main ? kindAt(values, "metric", row) === main && ["test", null].includes(kindAt(values, "split", row)) : kindAt(values, "higher_is_better", row) !== null);
   const judged = own.find(fits) ?? own[0];
   settle("y", measures, `${kindAt(values, "metric", judged)}:${kindAt(values, "split", judged) ?? ""}`);
@@ -87,9 +86,9 @@ function refresh(values) {
   if (location.hash.startsWith("#explorer") && location.hash !== address) history.replaceState(null, "", address);
 }
 
-const measureTitle = (y) => {
+const measureTitle = (values, y) => {
   const [metric, split] = cut(y);
-  return `${metric.replaceAll("_", " ")}${split ? ` (${split})` : ""}`;
+  return `${values.facts.titles[metric]}${split ? ` (${split})` : ""}`;
 };
 
 function fillControls(values, choices) {
@@ -97,8 +96,8 @@ function fillControls(values, choices) {
   const plain = (names, title = (name) => name) => names.map((name) => [name, title(name)]);
   fillSelect("suite", [["", plain(choices.suites)]]);
   fillSelect("preset", [["", plain(choices.presets)]]);
-  fillSelect("y", [["", plain(choices.measures, measureTitle)]]);
-  const besides = choices.beside.map((name) => [name, `${name.split(":")[1]}: ${measureTitle(name.split(":").slice(2).join(":"))}`]);
+  fillSelect("y", [["", plain(choices.measures, (y) => measureTitle(values, y))]]);
+  const besides = choices.beside.map((name) => [name, `${name.split(":")[1]}: ${measureTitle(values, name.split(":").slice(2).join(":"))}`]);
   fillSelect("x", [["Coordinates", plain([...new Set([...choices.names, "label"])], titled)], ["Measures of the same runs", besides]]);
   fillSelect("colour", [["", plain([...new Set(["label", ...choices.names])], titled)]]);
   fillSelect("facet", [["", [["", "one panel"], ...plain(choices.names, titled)]]]);
@@ -207,7 +206,7 @@ function viewOf(values) {
   const { state, shown, points } = explorer;
   const unit = points.length ? kindAt(values, "unit", points[0].row) : "";
   const xunit = shown.scatter ? values.columns.get("unit") && unitOf(values, state.x) : "";
-  const title = shown.scatter ? measureTitle(state.x.split(":").slice(2).join(":")) : titled(state.x);
+  const title = shown.scatter ? measureTitle(values, state.x.split(":").slice(2).join(":")) : titled(state.x);
   const runs = state.show === "runs";
   const seen = new Set(points.map((point) => point.x));
   return {
@@ -216,7 +215,7 @@ function viewOf(values) {
     scatter: shown.scatter,
     colours: colours(values).filter(({ kind }) => !state.hide.includes(shownKind(kind))),
     xkinds: (values.columns.get(state.x)?.kinds ?? []).filter((kind) => seen.has(kind)),
-    ytitle: `${measureTitle(state.y)}${unit ? `, ${unit}` : ""}`,
+    ytitle: `${measureTitle(values, state.y)}${unit ? `, ${unit}` : ""}`,
     xtitle: `${title}${xunit ? `, ${xunit}` : ""}`,
     facets: values.columns.get(state.facet)?.kinds ?? [null],
     allowsNone: !shown.scatter,

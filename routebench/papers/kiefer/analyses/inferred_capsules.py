@@ -40,17 +40,15 @@ def _inferred(row: Row, text: str) -> str:
 
 
 MEASURES = (
-    Mean("Hoyer", "hoyer", "±.3", "Hoyer's sparsity of the lengths: 0 is spread evenly, 1 is one capsule alone"),
-    Mean("Top-1 share", "top_share", "±.3", "share of the longest class capsule in the sum of lengths", extra=True),
-    Mean("Above 0.1", "active_above_0.1", "±.1", "class capsules that are longer than 0.1", extra=True),
-    Mean("Zero", "silent", "±.1", "class capsules of length zero exactly"),
-    Mean("Right", "right_length", "±.3", "length of the right class capsule"),
-    Mean("Others", "other_length", "±.3", "mean length of the others"),
-    Mean("Right longest, %", "right_longest", "±.2",
-         "test images whose right capsule is longest; given away by the right label"),
-    Mean("Energy", "energy_after", "±.4", "of inference, in the end: squared errors and penalties, per image",
-         extra=True),
-    Mean("Still moving", "residual", "±.4", "length of the last step over its size; 0 at rest", extra=True),
+    Mean.of("hoyer", explained="Hoyer's sparsity of the lengths: 0 is spread evenly, 1 is one capsule alone"),
+    Mean.of("top_share", explained="share of the longest class capsule in the sum of lengths", extra=True),
+    Mean.of("active_above_0.1", explained="class capsules that are longer than 0.1", extra=True),
+    Mean.of("silent", title="Zero"),
+    Mean.of("right_length", title="Right"),
+    Mean.of("other_length", title="Others"),
+    Mean.of("right_longest"),
+    Mean.of("energy_after", extra=True),
+    Mean.of("residual", title="Still moving", extra=True),
 )  # fmt: skip
 COLUMNS = (
     Column("Class capsules of", "condition", lambda row: wording.marked(row, "condition"), numeric=False),
@@ -81,7 +79,7 @@ def inferred_capsules(runs: Runs) -> Analysis | None:
         columns=COLUMNS,
         notes=_notes(),
         alternative=f"Heat maps of class capsules of {IMAGES} test images, one row per condition.",
-        main=Main("hoyer", "Sparsity of class capsules", digits=3, table=table[table["inference"] == FORWARD]),
+        main=Main.of("hoyer", title="Sparsity of class capsules", table=table[table["inference"] == FORWARD]),
     )
 
 

@@ -60,11 +60,10 @@ def _columns(runs: Runs) -> tuple[Column, ...]:
         MODEL,
         Column("Poses", "poses", _poses, "what q says of a pose: one value, or a normal distribution", numeric=False),
         *(
-            Mean(title, key, _shown(key), told, extra=key != "total", metric="bound", where={"term": key})
+            Mean.of("bound", key, title, told, text=_shown(key), extra=key != "total", where={"term": key})
             for key, title, told in TERMS
         ),
-        Mean("Generative", "generative", _size, "learned numbers of the generative model, encoders not counted",
-             metric="generative_parameters"),
+        Mean.of("generative_parameters", "generative", "Generative", text=_size),
         *(_error(angle) for angle in angles),
         SEEDS,
     )  # fmt: skip
@@ -72,11 +71,9 @@ def _columns(runs: Runs) -> tuple[Column, ...]:
 
 def _error(angle: int) -> Mean:
     title, turned = (f"Error ≤ {angle}°", f"turned by up to {angle}°") if angle else ("Error, upright", "as they are")
-    return Mean(
-        title, f"error_{angle}", _shown(f"error_{angle}"),
-        f"squared, summed over pixels in [0, 1], of reconstructions of test images {turned}",
-        metric="reconstruction_error", where={"angle": angle},
-    )  # fmt: skip
+    told = f"squared, summed over pixels in [0, 1], of reconstructions of test images {turned}"
+    key = f"error_{angle}"
+    return Mean.of("reconstruction_error", key, title, told, text=_shown(key), where={"angle": angle})
 
 
 def _table(runs: Runs, columns: tuple[Column, ...]) -> DataFrame:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -29,24 +30,12 @@ from routebench.analysis.pictures import Arrays, first_arrays, first_of, hang, o
 
 INFERENCE = {"encoder": "encoder", "free": "free-form"}
 MEASURES = {
-    "bound": ("free_form_bound", "Bound, nats", "of the evidence, mean over the same samples for both"),
-    "error": ("free_form_error", "Error", "squared, summed over pixels in [0, 1]"),
-    "accuracy": (
-        "free_form_accuracy",
-        "Accuracy, %",
-        "of a linear probe on t0, fitted to what the encoder says of training images",
-    ),
-    "refitted": (
-        "refitted_accuracy",
-        "Refitted, %",
-        "of one fitted to a few training images by the same kind of inference",
-    ),
-    "refitted_both": ("refitted_both_accuracy", "Refitted, with poses, %", "likewise, on t0 and A0"),
-    "reencoded": (
-        "reencoded_accuracy",
-        "Re-encoded, %",
-        "of the first probe on what the object encoder says of the parts found",
-    ),
+    "bound": Mean.of("free_form_bound", title="Bound, nats"),
+    "error": Mean.of("free_form_error", title="Error"),
+    "accuracy": Mean.of("free_form_accuracy", title="Accuracy, %"),
+    "refitted": Mean.of("refitted_accuracy", title="Refitted, %"),
+    "refitted_both": Mean.of("refitted_both_accuracy", title="Refitted, with poses, %"),
+    "reencoded": Mean.of("reencoded_accuracy"),
 }
 SECONDS = "seconds_per_image"
 PUBLISHED = {"accuracy_gain": "SMI-019", "ratio": "SMI-020"}
@@ -76,19 +65,19 @@ def free_form(runs: Runs) -> Analysis | None:
 
 def _measured() -> Iterator[Mean]:
     """Means that are measured by each kind of inference."""
-    for key, (metric, title, told) in MEASURES.items():
+    for key, mean in MEASURES.items():
         for one, inference in INFERENCE.items():
-            yield Mean(title, f"{key}_{one}", "±.1", told, metric=metric, where={"inference": inference})
+            yield replace(mean, key=f"{key}_{one}", where={"inference": inference})
     for one, inference in INFERENCE.items():
-        yield Mean("Seconds", f"seconds_{one}", metric=SECONDS, where={"inference": inference})
+        yield Mean.of(SECONDS, f"seconds_{one}", where={"inference": inference})
 
 
 def _columns() -> Iterator[Column]:
     yield Column("Model", "name", _name, numeric=False)
     yield Column("Up to, °", "angle", explained="largest angle of test digits, trained upright")
-    for key, (_, title, told) in MEASURES.items():
-        yield Column(title, f"{key}_gain", _moved(key), f"{told}; by the encoder → after free-form inference, and the "
-                     "change, paired by seed, with its 95 % interval")  # fmt: skip
+    for key, mean in MEASURES.items():
+        told = f"{mean.explained}; by the encoder → after free-form inference, and the change, paired by seed"
+        yield Column(mean.title, f"{key}_gain", _moved(key), f"{told}, with its 95 % interval")
     yield Column("p (Holm)", "accuracy_gain.p_holm", "p", "of changes in accuracy", extra=True)
     yield Column("Time ×", "ratio", _times, "seconds of free-form inference over those of the encoder")
     yield Column("Seeds", "n", lambda row: str(row["n"] or wording.NOTHING), extra=True)
@@ -99,7 +88,7 @@ def _table(runs: Runs) -> DataFrame:
     table = table_of(runs, _measured(), by=["angle"])
     rows = []
     for row in table.to_dict("records"):
-        row |= {f"{key}_gain": difference(*_pair(runs, row, metric)) for key, (metric, *_) in MEASURES.items()}
+        row |= {f"{key}_gain": difference(*_pair(runs, row, mean.metric)) for key, mean in MEASURES.items()}
         ours, theirs = _pair(runs, row, SECONDS)
         ratios = [ours[seed] / theirs[seed] for seed in ours if theirs.get(seed, 0) > 0]
         ratio = mean_of(ratios, within=(0.0, math.inf))

@@ -46,19 +46,16 @@ COLUMNS = (
     MODEL,
     Column("Collapsed", "collapsed_seeds", _collapsed, "in how many seeds, and how", numeric=False),
     Column("Templates", "templates", ".0", extra=True),
-    Mean("In effect", "effective", "±.1", "exponential of the entropy of the shares of templates",
-         metric="effective_templates"),
-    Mean("Dead", "dead", "±.1", f"templates that draw less than {DEAD:g} of an even share", metric="dead_templates"),
-    Mean("Objects", "objects", lambda row: wording.count(row["objects"].mean), extra=True),
-    Mean("Idle objects", "idle", "±.1", IDLE_BELOW, metric="idle_objects"),
-    Mean("t0, %", "logits", "±.1", "classes that a linear probe tells by logits of objects' presences",
-         metric="presence_accuracy", where={"presences": "logits"}),
-    Mean("t0 drawn, %", "drawn", "±.1", "likewise, by presences drawn from the posterior: see the notes",
-         metric="presence_accuracy", where={"presences": "drawn"}),
-    Mean("Spread of t0", "spread", "±.2", "how far its logits differ between images, as a deviation",
-         metric="presence_spread"),
-    Mean("Largest share, %", "largest", "±.1", "of one template in all that is drawn",
-         metric="template_share", where={"template": "largest"}),
+    Mean.of("effective_templates", "effective", "In effect"),
+    Mean.of("dead_templates", "dead", "Dead", f"templates that draw less than {DEAD:g} of an even share"),
+    Mean.of("objects", text=lambda row: wording.count(row["objects"].mean), extra=True),
+    Mean.of("idle_objects", "idle", explained=IDLE_BELOW),
+    Mean.of("presence_accuracy", "logits", "t0, %", "classes that a linear probe tells by logits of objects' presences",
+            where={"presences": "logits"}),
+    Mean.of("presence_accuracy", "drawn", "t0 drawn, %", "likewise, by presences drawn from the posterior: see the "
+            "notes", where={"presences": "drawn"}),
+    Mean.of("presence_spread", "spread", "Spread of t0"),
+    Mean.of("template_share", "largest", "Largest share, %", where={"template": "largest"}),
     SEEDS,
 )  # fmt: skip
 NOTES = (
@@ -83,7 +80,7 @@ NOTES = (
 )
 MEASURED = {column.key: column for column in COLUMNS if isinstance(column, Mean)}
 SAVED = ("effective", "dead", "idle", "largest", "objects", "logits", "drawn", "spread")
-COLLAPSED = Mean("", "collapsed")
+COLLAPSED = Mean.of("collapsed")
 Seed = dict[str, float]  # what was measured of a model with one seed, NaN for what was not
 MOST_MODELS = 6
 IN_A_ROW = 8
@@ -107,7 +104,7 @@ def templates(runs: Runs) -> Analysis | None:
         columns=COLUMNS,
         notes=NOTES,
         alternative="Grids of learned templates as ink on paper, one block per model.",
-        main=Main("effective", "Templates that draw", digits=1, higher_is_better=True),
+        main=Main.of("effective_templates", "effective", "Templates that draw"),
     )
 
 

@@ -31,9 +31,8 @@ MARKED = "* Most digits that it answers are not there, which makes recall easy: 
 COLUMNS = (
     Column("Method", "method", numeric=False),
     Column("Digit", "digit"),
-    Mean("Recall, %", "recall", "±.1", "of the test images that show the digit, those in which it is answered"),
-    Mean("Precision, %", "precision", ".1",
-         "of the test images in which the digit is answered, those that show it; a dash where it never is"),
+    Mean.of("recall"),
+    Mean.of("precision", text=".1"),
 )  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def overlap_table(runs: Runs) -> Analysis | None:
         table=table,
         columns=_columns(found, (OTHER_IMAGES,) if any(one.has_limits for one in both.values()) else ()),
         notes=(THRESHOLD, *notes_on(runs, found), *_published_notes(runs)),
-        main=Main("mean", "Overlapping digits", "%", higher_is_better=True, gains=gains_of(runs), both=both),
+        main=Main.of("accuracy", "mean", "Overlapping digits", gains=gains_of(runs), both=both),
     )
 
 

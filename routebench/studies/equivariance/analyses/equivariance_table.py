@@ -69,28 +69,28 @@ def _columns(changes: list[str], shown: list[str], top: str) -> tuple[Column, ..
     labelled = top == "classes"
     found: list[Column] = [METHOD]
     if labelled:
-        found.append(Mean("Accuracy, %", "right_answers", "±.1", "on test images as they are"))
+        found.append(Mean.of("right_answers", title="Accuracy, %", explained="on test images as they are"))
     whose = "class capsules" if labelled else "objects"
     for change in [*shown, *(change for change in changes if change not in shown)]:
         of, extra = {"change": change}, change not in shown
-        accuracy = Mean(f"Accuracy, {change}", _key("accuracy", change), "±.1", "on changed test images, in per cent",
-                        metric="changed_accuracy", where=of, extra=extra)  # fmt: skip
-        primary = Mean(f"Primary, {change}", _key("primary", change), "±.2", "pose R² of primary capsules, after the "
-                       "best linear map", metric="pose_r2", where={**of, "layer": "primary"}, extra=True)  # fmt: skip
+        accuracy = Mean.of("changed_accuracy", _key("accuracy", change), f"Accuracy, {change}",
+                           "on changed test images, in per cent", where=of, extra=extra)  # fmt: skip
+        primary = Mean.of("pose_r2", _key("primary", change), f"Primary, {change}",
+                          "pose R² of primary capsules, after the best linear map", where={**of, "layer": "primary"},
+                          extra=True)  # fmt: skip
         found += [
             *((accuracy,) if labelled else ()),
-            Mean(f"Pose R², {change}", _key("pose", change), "±.2", f"of {whose}, with a linear map",
-                 metric="pose_r2", where={**of, "layer": top}, extra=extra),
+            Mean.of("pose_r2", _key("pose", change), f"Pose R², {change}", f"of {whose}, with a linear map",
+                    where={**of, "layer": top}, extra=extra),
             Mean(f"Change explained, {change}", _key("explained", change), "±.2",
                  f"of poses of {whose}: the share that the linear map predicts",
                  metric=EXPLAINED, where={**of, "layer": top}, extra=labelled or extra),
-            Mean(f"Without a map, {change}", _key("same", change), "±.2",
-                 f"pose R² of {whose}, if the pose before the change is the prediction",
-                 metric="pose_r2_same", where={**of, "layer": top}, extra=labelled or extra),
+            Mean.of("pose_r2_same", _key("same", change), f"Without a map, {change}", f"pose R² of {whose}, if the "
+                    "pose before the change is the prediction", where={**of, "layer": top}, extra=labelled or extra),
             *((primary,) if labelled else ()),
-            Mean(f"Activations, {change}", _key("activations", change), "±.2", f"correlation of "
-                 f"{'class scores' if labelled else 'activations'} before and after; 1 is invariance",
-                 metric="activation_correlation", where={**of, "layer": top}, extra=extra),
+            Mean.of("activation_correlation", _key("activations", change), f"Activations, {change}",
+                    f"correlation of {'class scores' if labelled else 'activations'} before and after; 1 is invariance",
+                    where={**of, "layer": top}, extra=extra),
         ]  # fmt: skip
     return (*found, SEEDS)
 

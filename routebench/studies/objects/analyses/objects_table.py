@@ -41,8 +41,8 @@ def objects_table(runs: Runs) -> Analysis | None:
             "First rows: clustering of pixels without learning, the same for all methods.",
             "By place and colour: k-means of the pixels that show a shape, told how many shapes are seen.",
         ),
-        main=Main(
-            "found", "Objects found (FG-ARI)", higher_is_better=True, table=table,
+        main=Main.of(
+            "fg_ari", "found", "Objects found (FG-ARI)", table=table,
             gains=gains_over("uniform", runs.by_seed("fg_ari", objects=MOST, as_trained=True)),
         ),
     )  # fmt: skip
@@ -53,19 +53,18 @@ def _columns(numbers: set[int]) -> tuple[Column, ...]:
     index = "adjusted Rand index over the pixels that show a shape, of"
     found: list[Column] = [
         METHOD,
-        Mean("FG-ARI", "found", "±.2", f"{index} the slot that draws a pixel against the shape seen, {MOST} shapes",
-             metric="fg_ari", where={"objects": MOST, "as_trained": True}),
-        Mean("FG-ARI of coupling", "coupled", "±.2", f"{index} the slot with most of the coupling at a pixel, {MOST} "
-             "shapes", metric="fg_ari_coupling", where={"objects": MOST, "as_trained": True}),
+        Mean.of("fg_ari", "found", explained=f"{index} the slot that draws a pixel against the shape seen, {MOST} "
+                "shapes", where={"objects": MOST, "as_trained": True}),
+        Mean.of("fg_ari_coupling", "coupled", explained=f"{index} the slot with most of the coupling at a pixel, "
+                f"{MOST} shapes", where={"objects": MOST, "as_trained": True}),
     ]  # fmt: skip
     for number in sorted(numbers - {MOST}):
         told = "more than training has" if number > MOST else "as the first column"
         found.append(
-            Mean(f"FG-ARI, {number} shapes", f"found_{number}", "±.2", told, metric="fg_ari",
-                 where={"objects": number, "as_trained": True}, extra=MOST > number > min(numbers))
+            Mean.of("fg_ari", f"found_{number}", f"FG-ARI, {number} shapes", told,
+                    where={"objects": number, "as_trained": True}, extra=MOST > number > min(numbers))
         )  # fmt: skip
-    error = Mean("Squared error", "error", "±.4", "of pictures, mean over pixels in [0, 1]", metric="squared_error",
-                 where={"objects": MOST, "as_trained": True})  # fmt: skip
+    error = Mean.of("squared_error", "error", where={"objects": MOST, "as_trained": True})  # fmt: skip
     return (*found, error, SEEDS)
 
 

@@ -48,8 +48,8 @@ def parts_table(runs: Runs) -> Analysis | None:
             "First row: inference with the arrangements and the noise that made the scenes, for all methods the same.",
             "Training has scenes of one object or two, without clutter.",
         ),
-        main=Main(
-            "ari", "Parts found (ARI)", higher_is_better=True, table=table,
+        main=Main.of(
+            "ari", title="Parts found (ARI)", table=table,
             gains=gains_over("uniform", runs.by_seed("ari", **where)),
         ),
     )  # fmt: skip
@@ -63,26 +63,24 @@ def _columns(runs: Runs, few: int, many: int, clean: int, full: int) -> tuple[Co
     cluttered = {**trained, "clutter": full}
     found: list[Column] = [
         METHOD,
-        Mean("Accuracy, %", "accuracy", "±.1", "test scenes of which exactly the kinds of objects shown are answered"),
-        Mean("ARI", "ari", "±.2", f"adjusted Rand index of the parent with most of a part's coupling against its true "
-             f"object, scenes of {few} objects; 1 is right, 0 is chance", where=trained),
-        Mean("True share", "true_share", "±.2", "share of a part's coupling at its true object, same scenes",
-             where=trained),
-        Mean("Pose R²", "pose_r2", "±.2", "of true object poses given those of object capsules, after the best linear "
-             "map for each kind, same scenes", where=trained),
+        Mean.of("accuracy", explained="test scenes of which exactly the kinds of objects shown are answered"),
+        Mean.of("ari", explained=f"adjusted Rand index of the parent with most of a part's coupling against its true "
+                f"object, scenes of {few} objects; 1 is right, 0 is chance", where=trained),
+        Mean.of("true_share", explained="share of a part's coupling at its true object, same scenes", where=trained),
+        Mean.of("pose_r2", explained="of true object poses given those of object capsules, after the best linear "
+                "map for each kind, same scenes", where=trained),
     ]  # fmt: skip
     if last:
-        found += [Mean(f"ARI, T = {last}", "ari_last", "±.2", "the same weights, with so many iterations", metric="ari",
-                       where={**at, "test_iterations": last}, extra=True)]  # fmt: skip
+        found += [Mean.of("ari", "ari_last", f"ARI, T = {last}", "the same weights, with so many iterations",
+                          where={**at, "test_iterations": last}, extra=True)]  # fmt: skip
     if many > few:
-        found += [Mean(f"ARI, {many} objects", "ari_many", "±.2", "in scenes with more objects", metric="ari",
-                       where={**trained, "objects": many})]  # fmt: skip
+        found += [Mean.of("ari", "ari_many", f"ARI, {many} objects", "in scenes with more objects",
+                          where={**trained, "objects": many})]  # fmt: skip
     if full > clean:
         found += [
-            Mean(f"ARI, {full} clutter", "ari_cluttered", "±.2", f"of the parts of objects, among {full} parts that "
-                 "belong to nothing", metric="ari", where=cluttered),
-            Mean("Clutter's coupling", "clutter_mass", "±.2", "of a part that belongs to nothing with all parents, "
-                 "where that of a part of an object is 1", where=cluttered),
+            Mean.of("ari", "ari_cluttered", f"ARI, {full} clutter", f"of the parts of objects, among {full} parts that "
+                    "belong to nothing", where=cluttered),
+            Mean.of("clutter_mass", where=cluttered),
         ]  # fmt: skip
     return (*found, SEEDS)
 
