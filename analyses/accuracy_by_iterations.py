@@ -1,6 +1,6 @@
 """Test accuracy against the number of routing iterations; uniform routing is a line across."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Set
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,7 +18,6 @@ from routebench.analysis import (
     figures,
     palette,
     run,
-    standing,
     wording,
 )
 from routebench.analysis.comparison import comparison_of, finished
@@ -40,7 +39,7 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
     kinds = [kind for kind in KINDS if kind in seen] or [ONE_VALUE]
     return Analysis(
         title="Accuracy against routing iterations",
-        reading=_reading(lines),
+        reading="Do more routing iterations give a higher accuracy?",
         table=table,
         figure=_figure(table, several, runs),
         columns=(
@@ -86,22 +85,6 @@ def _draw(grid: list[Axes], lines: DataFrame, flat: DataFrame, runs: Runs) -> No
     figures.multiples(grid, lines, "T", "mean", runs.colour)
     grid[0].figure.supxlabel("routing iterations T", fontsize=9)
     grid[0].figure.supylabel("test accuracy, %", fontsize=9)
-
-
-def _reading(lines: Mapping[Method, Sequence[Row]]) -> str:
-    sentences, alone = [], []
-    for method, line in lines.items():
-        best, first = min(line, key=lambda row: standing(row, "mean")), line[0]
-        steps, fewest = (f"T={row['method'].iterations}{row['method'].counted}" for row in (best, first))
-        if len(line) == 1:
-            alone.append(f"{method}{first['method'].counted}")
-        elif best is first:
-            sentences.append(f"{method} is best with its fewest iterations, {steps}")
-        else:
-            gain = wording.fixed(best["mean"].mean - first["mean"].mean, 2)
-            sentences.append(f"{method} is best with {steps}, {gain} points above {fewest}")
-    rest = f" {wording.listed(alone)} {'was' if len(alone) == 1 else 'were'} run with one T only." if alone else ""
-    return f"By their means, {'; '.join(sentences)}.{rest}"
 
 
 if __name__ == "__main__":

@@ -4,11 +4,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, numbers, run, wording
+from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, run
 from routebench.analysis.attacked import NAMES, of_all, under
 
 UNTARGETED = ("noise", "fgsm", "bim", "pgd", "momentum", "transfer", "worst")
-HALF = 50.0
 COLUMNS = (
     Column("Method", "method", numeric=False),
     Column("Attack", "attack", lambda row: f"{NAMES[row['attack']]}{', chosen class' if row['targeted'] else ''}",
@@ -31,7 +30,7 @@ def attack_curves(runs: Runs) -> Analysis | None:
     lines = lines if len(lines) else table[~table["targeted"] & (table["attack"] == table["attack"].iloc[0])]
     return Analysis(
         title="Accuracy by the budget of attacks",
-        reading=_reading(table),
+        reading="How fast does accuracy fall as attacks may change more?",
         table=table,
         figure=figures.figure_of(_draw, lines, runs, **figures.panels_of(lines)),
         columns=COLUMNS,
@@ -72,31 +71,6 @@ def _draw(grid: list[Axes], lines: DataFrame, runs: Runs) -> None:
     figures.multiples(grid, lines, "eps", "mean", runs.colour, markersize=3)
     grid[0].figure.supxlabel("eps, L-infinity, pixels from 0 to 1", fontsize=9)
     grid[0].figure.supylabel(f"accuracy, %: {NAMES[lines['attack'].iloc[0]].lower()}", fontsize=9)
-
-
-def _reading(table: DataFrame) -> str:
-    worst = table[(table["attack"] == "worst") & ~table["targeted"]]
-    held = worst[numbers(worst["mean"]) >= HALF]
-    far = held["eps"].max() if len(held) else 0.0
-    methods, count = [*held.loc[held["eps"] == far, "method"]], worst["method"].nunique()
-    first = "No method keeps half of the images at any eps that was tried"
-    if far > 0:
-        who = f"all {count} methods" if len(methods) == count else wording.listed(methods, 5)
-        first = f"Against all attacks half of the images are kept up to eps {far:g} by {who}"
-    return f"{first}{_aimed(table)}."
-
-
-def _aimed(table: DataFrame) -> str:
-    rows = table[table["targeted"]]
-    if rows.empty:
-        return ""
-    last = sorted(rows[rows["eps"] == rows["eps"].max()].to_dict("records"), key=lambda row: row["mean"].mean)
-    high = last[-1]
-    low = next(row for row in last if row["attack"] == high["attack"])
-    told = f"{high['mean']:.0} % with {high['method']}"
-    if low is not high:
-        told = f"{low['mean']:.0} % ({low['method']}) to {high['mean']:.0} % ({high['method']})"
-    return f"; at eps {high['eps']:g} {NAMES[high['attack']]} reaches a chosen class in {told}"
 
 
 if __name__ == "__main__":

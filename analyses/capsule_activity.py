@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Method, Runs, analysis_of, figures, palette, run, wording
+from routebench.analysis import Analysis, Column, Method, Runs, analysis_of, figures, palette, run
 
 Shown = Mapping[Method, Mapping[str, NDArray[Any]]]  # raw outputs of a run of each method
 IMAGES = 2
@@ -26,7 +26,7 @@ def capsule_activity(runs: Runs) -> Analysis | None:
     rows = len(shown)
     return Analysis(
         title="Class capsules of single images",
-        reading=_reading(table),
+        reading="Which class capsules are active for single images?",
         table=table,
         figure=figures.figure_of(_draw, shown, height=0.55 + 0.95 * rows, columns=IMAGES, rows=rows),
         columns=(
@@ -89,14 +89,6 @@ def _bars(axes: Axes, scores: NDArray[Any], label: int, start: int) -> None:
     colours = [palette.INK if number == label else palette.MUTED for number in range(len(scores))]
     axes.barh(range(len(scores)), room * scores, left=start, height=0.8, color=colours)
     axes.set_xlim(-0.5, start + room)
-
-
-def _reading(table: DataFrame) -> str:
-    best = table.loc[table.groupby(["method", "image"])["score"].idxmax()]
-    right = best[best["class"] == best["label"]]
-    wrong = sorted({*best["method"]} - {*right["method"]})
-    told = f"Of {wording.plural(len(best), 'panel')}, the right class has the highest score in {len(right)}"
-    return f"{told}; {wording.listed(wrong, 4)} has it in none." if wrong else f"{told}."
 
 
 if __name__ == "__main__":

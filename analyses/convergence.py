@@ -13,16 +13,13 @@ from routebench.analysis import (
     Method,
     Runs,
     analysis_of,
-    best_first,
     by_method,
     figures,
     numbers,
     run,
     table_of,
-    wording,
 )
 
-AT_REST = 0.01
 CLASSES = {"layer": "classes"}
 COLUMNS = (
     Column("Method", "method", numeric=False),
@@ -45,7 +42,7 @@ def convergence(runs: Runs) -> Analysis | None:
     doubled = {key: 2 * panels.pop(key) for key in ("rows", "height")}
     return Analysis(
         title="Does routing come to rest?",
-        reading=_reading(moved),
+        reading="How far does each further iteration move the class capsules?",
         table=table,
         figure=figures.figure_of(_draw, table, runs, **doubled, **panels | {"sharey": False}),
         columns=COLUMNS,
@@ -80,17 +77,6 @@ def _draw(grid: list[Axes], table: DataFrame, runs: Runs) -> None:
 
 def _label(method: Method) -> str:
     return method.label
-
-
-def _reading(moved: DataFrame) -> str:
-    last = best_first(moved.groupby("method").last().reset_index(), "residual").to_dict("records")
-    still = sorted(row["method"] for row in last if row["residual"].mean < AT_REST)
-    who = f"{wording.listed(still, 6)} moved by less than 1 %" if still else "no method has come to rest"
-    told = f"After {moved['test_iterations'].max()} iterations {who}"
-    if len(still) == len(last):
-        return f"{told}."
-    worst, share = last[0]["method"], 100 * last[0]["residual"].mean
-    return f"{told}; {worst} still moves by {share:.0f} % in its last iteration."
 
 
 if __name__ == "__main__":

@@ -1,9 +1,5 @@
 """Accuracy and calibration on corrupted images: noise, blur, contrast, brightness, coarse pixels."""
 
-from collections.abc import Mapping
-
-from pandas import DataFrame
-
 from routebench.analysis import (
     METHOD,
     SEEDS,
@@ -11,15 +7,11 @@ from routebench.analysis import (
     Column,
     Estimate,
     Mean,
-    Method,
     Runs,
-    Verdict,
-    among,
     analysis_of,
     gains_over,
     run,
     table_of,
-    wording,
 )
 
 MEAN = {"severity": "mean"}
@@ -39,7 +31,7 @@ def corruptions(runs: Runs) -> Analysis | None:
     table["gain"] = table["method"].map(lambda method: gains.get(method, Estimate()))
     return Analysis(
         title="Corrupted images",
-        reading=_reading(table, gains),
+        reading="How much accuracy is left on corrupted images?",
         table=table,
         columns=columns,
         notes=(
@@ -67,25 +59,6 @@ def _columns(names: list[str]) -> tuple[Column, ...]:
         Mean.of(ERROR, "ece", "ECE corrupted (%)", "the same, mean over all corruptions and severities", where=ALL),
         SEEDS,
     )  # fmt: skip
-
-
-def _reading(table: DataFrame, gains: Mapping[Method, Estimate]) -> str:
-    best = table.iloc[0]
-    first = (
-        f"On corrupted images {best['method']} is right most often{among(table['method'])} ({best['corrupted']:.1} %)"
-    )
-    told = {
-        verdict: [method for method, gain in gains.items() if gain.verdict is verdict]
-        for verdict in (Verdict.BETTER, Verdict.WORSE)
-    }
-    if not any(told.values()):
-        return f"{first}; no difference to uniform routing is shown."
-    parts = [
-        f"significantly {verdict} than uniform routing: {wording.listed(found, 3)}"
-        for verdict, found in told.items()
-        if found
-    ]
-    return f"{first}; {'; '.join(parts)}."
 
 
 if __name__ == "__main__":

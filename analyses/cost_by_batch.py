@@ -1,9 +1,7 @@
 """Time of training against the batch size; while a line is flat, the machine is not fully used."""
 
-from pandas import DataFrame
-
-from routebench.analysis import Analysis, Column, Runs, analysis_of, run, wording
-from routebench.analysis.cost import LINE_COLUMNS, lines, part_in_words, parts_of, points
+from routebench.analysis import Analysis, Column, Runs, analysis_of, run
+from routebench.analysis.cost import LINE_COLUMNS, lines, points
 
 
 @analysis_of("cost", "cost-by-batch", place=40)
@@ -16,26 +14,13 @@ def cost_by_batch(runs: Runs) -> Analysis | None:
     table = table[table["iterations"] == most].reset_index(drop=True)
     return Analysis(
         title="Time against batch size",
-        reading=_reading(table),
+        reading="From which batch on does time grow with the batch?",
         table=table,
         figure=lines(table, runs, "batch", "Training, ms"),
         columns=(*LINE_COLUMNS, Column("Batch", "batch", ","), Column("ms", "value", "~")),
         notes=("Forward and backward, mean over seeds and both measurements; both axes logarithmic.",),
         alternative="Lines of milliseconds over batch size, one panel per part.",
     )
-
-
-def _reading(table: DataFrame) -> str:
-    own = table[table["part"] == parts_of(table)[0]]
-    small, large = int(own["batch"].min()), int(own["batch"].max())
-    part = part_in_words(own["part"].iloc[0])
-    by_batch = own.pivot_table(index=["method", "backend"], columns="batch", values="value")
-    ratios = (by_batch[large] / by_batch[small]).dropna()
-    if small == large or ratios.empty:
-        return f"In the {part}, no method was measured with both the smallest and the largest batch."
-    least, most = wording.significant(ratios.min()), wording.significant(ratios.max())
-    times = least if least == most else f"{least} to {most}"
-    return f"In the {part}, a batch of {large:,} takes {times} times as long as one of {small:,}."
 
 
 if __name__ == "__main__":

@@ -7,18 +7,15 @@ from routebench.analysis import (
     Analysis,
     Column,
     Runs,
-    Verdict,
     analysis_of,
     figures,
     forest,
     run,
-    wording,
 )
 from routebench.analysis.comparison import OTHER_IMAGES, comparison_of, untested, with_other_images
 from routebench.analysis.families import gains_in
 from routebench.statistics import BY_SAMPLE
 
-NONE_BETTER = "None is significantly better."
 EXPLORATORY = "These gains are exploratory. Pre-specified comparisons have a table of their own."
 
 
@@ -34,7 +31,7 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
     images = any(one.has_limits for one in table["both"])
     return Analysis(
         title="Gain over uniform routing",
-        reading=_reading(table),
+        reading="How much does each method gain over uniform routing?",
         table=table,
         figure=figures.figure_of(_draw, table, runs, height=figures.height_of_rows(map(str, table["method"]))),
         columns=(
@@ -71,17 +68,6 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     rows = zip(table["method"], table["gain"], table["both"], strict=True)
     lines = [forest.Line(str(method), gain, runs.colour(method), both) for method, gain, both in rows]
     forest.draw(axes, lines, "points above uniform routing")
-
-
-def _reading(table: DataFrame) -> str:
-    ahead, behind = (
-        [row["method"] for row in table.to_dict("records") if row["gain"].verdict == verdict]
-        for verdict in (Verdict.BETTER, Verdict.WORSE)
-    )
-    if not ahead and not behind:
-        return f"None of {wording.plural(len(table), 'comparison')} with uniform routing is significant."
-    better = f"Significantly better than uniform routing: {wording.listed(ahead, 6)}." if ahead else NONE_BETTER
-    return f"{better} Significantly worse: {wording.listed(behind, 6)}." if behind else better
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def iteration_matrix(runs: Runs) -> Analysis | None:
     height, columns = 0.3 + 2.3 * rows, min(ACROSS, len(labels))
     return Analysis(
         title="Trained with T, tested with T′",
-        reading=_reading(table),
+        reading="What if a network is tested with other iterations than it was trained with?",
         table=table,
         figure=figures.figure_of(_panels, table, height=height, columns=columns, rows=rows),
         columns=(
@@ -88,24 +88,6 @@ def _title(label: str) -> str:
 def _box(x: float, y: float) -> tuple[list[float], list[float]]:
     left, right, top, bottom = x + 0.03, x + 0.97, y + 0.03, y + 0.97
     return [left, right, right, left, left], [top, top, bottom, bottom, top]
-
-
-def _reading(table: DataFrame) -> str:
-    sentences = []
-    for label, part in table.groupby("label"):
-        own = part[part["iterations"] == part["test_iterations"]].set_index("iterations")["accuracy"]
-        change = part["accuracy"] - part["iterations"].map(own)
-        if change.notna().sum() == 0 or part["test_iterations"].min() == part["test_iterations"].max():
-            continue
-        worst = part.iloc[int(change.argmin())]
-        if change.min() > -0.5:
-            sentences.append(f"{label} loses less than half a point whatever T′ is")
-        else:
-            sentences.append(
-                f"{label} loses up to {-change.min():.1f} points (trained with T={worst['iterations']}, "
-                f"tested with T′={worst['test_iterations']})"
-            )
-    return f"With other iteration counts than in training, {'; '.join(sentences)}." if sentences else ""
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from matplotlib.axes import Axes
 from pandas import DataFrame, concat
 
-from routebench.analysis import Analysis, Column, Method, Runs, analysis_of, best_first, figures, numbers, run, wording
+from routebench.analysis import Analysis, Column, Method, Runs, analysis_of, figures, run
 from routebench.analysis.probe import by_seed, gains, probed, turned_up_to
 
 TRAINED = {"upright": "Trained upright", "alike": "Trained on digits turned as far"}
@@ -26,7 +26,7 @@ def probe_curves(runs: Runs) -> Analysis | None:
     trained, drawn = next(iter(parts.items()))
     return Analysis(
         title="Accuracy against rotation",
-        reading=_reading(table),
+        reading="How far does accuracy fall as digits are turned?",
         table=table,
         figure=figures.figure_of(_draw, drawn, runs, **figures.panels_of(drawn)),
         columns=(
@@ -56,33 +56,6 @@ def _draw(grid: list[Axes], table: DataFrame, runs: Runs) -> None:
     figures.multiples(grid, table, "angle", "mean", runs.colour, dashes=dashes, markersize=3)
     grid[0].figure.supxlabel("largest angle of test digits, degrees", fontsize=9)
     grid[0].figure.supylabel("accuracy, %", fontsize=9)
-
-
-def _reading(table: DataFrame) -> str:
-    table = table.assign(mean=numbers(table["mean"]))
-    upright = table[table["trained"] == "upright"]
-    told = []
-    if not upright.empty:
-        first, last = int(upright["angle"].min()), int(upright["angle"].max())
-        at = upright.pivot_table(index="method", columns="angle", values="mean")[[first, last]].dropna()
-        at = at.loc[best_first(at[last].rename("last").reset_index(), "last")["method"]]
-        if len(at):
-            shown = "upright digits" if first == 0 else f"digits turned by up to {first}°"
-            rest = f", the highest there, and {_fall(at, -1)}, the lowest" if len(at) > 1 else ""
-            told.append(f"From {shown} to ones turned by up to {last}°, accuracy goes {_fall(at, 0)}{rest}")
-    alike = table[(table["trained"] == "alike") & (table["angle"] > 0)]
-    if not alike.empty:
-        largest = best_first(alike[alike["angle"] == alike["angle"].max()], "mean")
-        digits = "trained on digits" if told else "Trained and tested on digits"
-        far = "as far" if told else f"by up to {int(alike['angle'].max())}°"
-        told.append(f"{digits} turned {far}, {largest['method'].iloc[0]} is right for {largest['mean'].iloc[0]:.1f} %")
-    return f"{'; '.join(told)}." if told else f"Accuracies of {wording.plural(table['method'].nunique(), 'method')}."
-
-
-def _fall(at: DataFrame, place: int) -> str:
-    """The fall of the method in one row, from the first column to the last."""
-    row = at.iloc[place]
-    return f"from {row.iloc[0]:.1f} to {row.iloc[-1]:.1f} % with {at.index[place]}"
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def reconstructions(runs: Runs) -> Analysis | None:
     rows = len(next(iter(examples.values()))["example_angles"]) * len(shown)
     return Analysis(
         title="Digits and their reconstructions",
-        reading=_reading(table),
+        reading="Do reconstructions show the digit?",
         table=table,
         figure=figures.figure_of(_draw, shown, height=0.4 + 1.0 * rows, rows=rows),
         columns=(
@@ -72,21 +72,6 @@ def _draw_pair(axes: Axes, pair: NDArray[np.uint8], told: str) -> Axes:
     for side in axes.spines.values():
         side.set_visible(False)
     return axes
-
-
-def _reading(table: DataFrame) -> str:
-    told = []
-    for name, rows in table.groupby("model", sort=False):
-        first, worst = rows.iloc[0], rows.sort_values("error").iloc[-1]
-        upright = "upright" if first["angle"] == 0 else f"turned by {first['angle']}°"
-        if len(rows) == 1 or worst["angle"] == first["angle"]:
-            told.append(f"{name} reconstructs digits {upright} with a squared error of {first['error']:.3f} per pixel")
-        else:
-            told.append(
-                f"{name} reconstructs digits turned by {worst['angle']}° with {worst['error'] / first['error']:.1f} "
-                f"times the squared error of those {upright}"
-            )
-    return f"{'; '.join(told)}."
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from routebench.analysis import (
     Column,
     Mean,
     Runs,
-    Verdict,
     analysis_of,
     best_first,
     figures,
@@ -16,12 +15,10 @@ from routebench.analysis import (
     palette,
     run,
     table_of,
-    wording,
 )
-from routebench.analysis.attacked import LINF, compared, main_eps, under
+from routebench.analysis.attacked import LINF, main_eps, under
 
 KINDS = {"noise": ("Noise", "o"), "transfer": ("Black box", "D"), "worst": ("All attacks", "s")}
-SECOND = "cnn"
 ACCURACY = "attacked_accuracy"
 COLUMNS = (
     Column("Method", "method", numeric=False),
@@ -43,7 +40,7 @@ def transfer_attack(runs: Runs) -> Analysis | None:
     shown = best_first(table[table["eps"] == float(eps)], "transfer")[::-1].reset_index(drop=True)
     return Analysis(
         title="Black box against white box",
-        reading=_reading(runs, shown, eps),
+        reading="How much accuracy do images take that were made against another network?",
         table=table,
         figure=figures.figure_of(_draw, shown, runs, eps, height=1.2 + 0.32 * len(shown)),
         columns=COLUMNS,
@@ -81,28 +78,6 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs, eps: str) -> None:
     axes.set_yticks(range(len(table)), [*map(str, table["method"])])
     axes.set(ylim=(-0.6, len(table) - 0.4), xlim=(-3, 103), xlabel=f"accuracy, % (eps {eps}, L-infinity)")
     axes.figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=9, handletextpad=0.2)
-
-
-def _reading(runs: Runs, shown: DataFrame, eps: str) -> str:
-    rows = best_first(shown, "transfer").to_dict("records")
-    second = next((row for row in rows if row["method"].label == SECOND), None)
-    routed = [row for row in rows if row is not second]
-    if second is None or not routed:
-        best = shown.iloc[-1]
-        return f"Of images made for another CNN with eps {eps}, {best['method']} has {best['transfer']:.1} % right."
-    found = compared(runs, SECOND, under("transfer", eps=eps))
-    first = (
-        f"Of images made for another CNN with eps {eps}, a second CNN has {second['transfer']:.1} % right, "
-        f"the networks with capsules {routed[-1]['transfer']:.1} to {routed[0]['transfer']:.1} %"
-    )
-    verdicts = {row["method"]: found[row["method"]].verdict for row in routed}
-    if {*verdicts.values()} == {Verdict.UNTESTABLE}:
-        return f"{first}; with these seeds no difference could be tested."
-    told = []
-    for wanted in (Verdict.BETTER, Verdict.WORSE):
-        methods = [method for method, verdict in verdicts.items() if verdict is wanted]
-        told.append(f"{wording.listed(methods, 4) if methods else 'none'} significantly {wanted}")
-    return f"{first}: {', '.join(told)}."
 
 
 if __name__ == "__main__":

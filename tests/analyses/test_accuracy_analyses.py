@@ -96,7 +96,6 @@ def test_gains_are_over_uniform_itself_left_out(found: dict[str, Analysis]) -> N
     table = found["gain-over-uniform"].numbers.set_index("name")
     assert "uniform" not in table.index
     assert table.loc["inverted-attention T=2", "gain"] > 0.5
-    assert "Significantly better than uniform routing: Inverted attention, T = 2" in found["gain-over-uniform"].reading
 
 
 def test_each_place_says_over_what_p_is_corrected(found: dict[str, Analysis]) -> None:
@@ -121,7 +120,6 @@ def test_accuracy_by_iterations_has_a_panel_for_each_method_with_iterations(
 ) -> None:
     analysis = found["accuracy-by-iterations"]
     assert list(analysis.numbers[analysis.numbers["label"] == "dynamic"]["iterations"]) == [1, 2, 3]
-    assert "Dynamic is best with T=2" in analysis.reading
     heads = [axes.get_title("left").lower().replace("\n", "-").replace(" ", "-") for axes in analysis.figure.axes]
     assert heads == [label for label, (counts, *_) in METHODS.items() if counts != [None]]
 
@@ -129,7 +127,6 @@ def test_accuracy_by_iterations_has_a_panel_for_each_method_with_iterations(
 def test_accuracy_by_iterations_has_no_panel_of_a_method_with_one_t() -> None:
     records = [one for one in made_up_records() if one["label"] != "em" or one["identity"]["iterations"] == 2]
     analysis = analyses["accuracy-by-iterations"](made_up_runs(records))
-    assert analysis.reading.endswith(" EM was run with one T only.")
     assert list(analysis.numbers[analysis.numbers["label"] == "em"]["iterations"]) == [2]
     assert "EM" not in [axes.get_title("left") for axes in analysis.figure.axes]
     once = [one for one in made_up_records() if one["identity"]["iterations"] in (None, 2)]
@@ -144,7 +141,6 @@ def test_iteration_matrix_is_the_mean_over_seeds(found: dict[str, Analysis]) -> 
     ]
     assert table.loc[("dynamic", 1, 5), "accuracy"] == pytest.approx(sum(values) / 3)
     assert table.loc[("em", 3, 3), "seeds"] == 1
-    assert "trained with T=1, tested with T′=5" in found["iteration-matrix"].reading
 
 
 def test_training_curves_never_hold_test_data(found: dict[str, Analysis]) -> None:

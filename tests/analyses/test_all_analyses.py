@@ -79,7 +79,7 @@ def test_it_says_what_it_found_and_changes_nothing(given_to, name):
     before = each(lambda runs: replace(runs, results=runs.results.copy(), planned=runs.planned.copy()), given)
     again = analyses[name](given)
     assert one.title
-    assert one.reading.endswith(".") and not one.reading[0].islower()
+    assert one.reading.endswith((".", "?")) and not one.reading[0].islower()
     assert not one.shown().empty and len(one.shown()) == len(one.numbers)
     assert not one.shown().isin(["nan", "None", "<NA>"]).any().any()
     assert one.numbers.equals(again.numbers) and one.shown().equals(again.shown())

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from pandas import DataFrame
 
-from analyses import cost_by_batch, cost_memory
 from routebench.analysis import Analysis, Runs, wording
 from routebench.analysis._result import place_of, reads
 from routebench.analysis.cost import (
@@ -229,25 +228,3 @@ def test_parts_come_from_the_layers_to_the_network() -> None:
 def test_missing_coordinates_are_no_error(runs: Runs) -> None:
     bare = runs.results.assign(why=pd.NA).drop(columns=["budget_mb"])
     assert len(costs_of(replace(runs, results=bare)).table) == len(costs_of(runs).table)
-
-
-@pytest.mark.parametrize(
-    ("batches", "said"),
-    [
-        ({"dynamic": (32, 32)}, "no method was measured with both"),
-        ({"dynamic": (32, 64), "em": (32, 32)}, "a batch of 64 takes 2.0 times as long as one of 32."),
-        ({"dynamic": (32, 32), "em": (64, 64)}, "no method was measured with both"),
-    ],
-)
-def test_batches_are_compared_where_a_method_has_both(batches, said):
-    rows = [
-        {"part": "network", "method": method, "backend": "fused", "batch": batch, "value": float(batch)}
-        for method, own in batches.items()
-        for batch in dict.fromkeys(own)
-    ]
-    assert said in cost_by_batch._reading(DataFrame(rows))
-
-
-def test_memory_with_one_number_of_iterations_grows_from_nothing():
-    row = {"part": "network", "method": "em", "backend": "fused", "iterations": 3, "value": 2.0}
-    assert cost_memory._reading(DataFrame([row])) == "Memory was measured with T=3 only: how it grows is not known."

@@ -115,5 +115,4 @@ def test_the_toy_needs_no_results(runs):
     assert analysis.numbers["share"].tolist() == pytest.approx(
         [0.4815, 0.3333, 0.1852, 1, 0, 0, 0.4259, 0.3333, 0.2407], abs=1e-4
     )
-    assert "100 % with L1, which leaves 1 of 3 active" in analysis.reading
     assert to_svg(analysis.figure) == to_svg(analyses["toy-inference"](runs).figure)

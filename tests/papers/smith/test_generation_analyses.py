@@ -215,8 +215,6 @@ def test_free_form_gains_are_paired_by_seed(runs):
     assert table["accuracy_gain_p_holm"].to_numpy() == pytest.approx(
         statistics.holm(table["accuracy_gain_p"].to_numpy(dtype=float), len(table)), nan_ok=True
     )
-    assert f"accuracy of {READ_OURS} by" in analysis.reading
-    assert "+0.8 points" in analysis.reading and "+16 points [−35, +67]" in analysis.reading
     assert set(analysis.numbers["name"]) == {OURS, FULL}
     assert "Re-encoded, %" in set(analysis.shown())
     assert analysis.shown()["Accuracy, %"].iloc[1] == "55.0 → 71.0 (+16 [−35, +67])"
@@ -254,10 +252,8 @@ def test_reuse_is_the_mean_over_seeds(runs):
     analysis = analyses["template-arrangement"](given(runs, "template_reuse", (0.9, 0.5), angle=90))
     row = analysis.numbers.set_index(["name", "angle"]).loc[OURS, 90]
     assert row["mean"] == pytest.approx(0.7)
-    assert "turned by up to 90°" in analysis.reading
     upright = replace(runs, results=runs.results[~(runs.results["angle"] == 90).fillna(False)])
     alone = analyses["template-arrangement"](upright)
-    assert "upright digits only" in alone.reading
     assert len(alone.figure.axes) == len(analysis.figure.axes) - 1
 
 
@@ -310,7 +306,7 @@ def test_samples_that_are_all_alike_have_no_spread(runs):
     again = arrays_of(runs, "samples")["samples_again"] / 255
     assert rows.loc[(OURS, "objects of training images"), "brightness"] == pytest.approx(100 * again.mean())
     dark = analyses["samples"](replace(runs, arrays=lambda cell: {"samples": np.zeros((4, 1, 8, 8), dtype=np.uint8)}))
-    assert "4 of 4 are empty" in dark.reading
+    assert (dark.numbers["empty"] == 4).all()
 
 
 def test_the_first_finished_seed_is_shown_methods_first(runs):

@@ -39,7 +39,6 @@ def test_each_network_has_a_row_for_what_it_was_trained_on(runs):
     own = values[values["tested_on"].isna()].groupby("cell")["value"].first()
     by_name = own.groupby([str(runs.methods[cell]) for cell in own.index]).mean()
     assert sorted(float(one.mean) for one in upright["objects"]) == pytest.approx(sorted(by_name))
-    assert analysis.reading.startswith("Presences of objects say next to nothing of the image: ")
 
 
 def test_without_generative_capsules_there_is_nothing_to_say(runs):

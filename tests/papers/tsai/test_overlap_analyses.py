@@ -156,20 +156,16 @@ def test_the_recall_of_each_digit_is_a_mean_over_seeds(runs):
     own = runs.results.query("metric == 'recall' and label == 'random' and digit == 7")["value"]
     row = table[(table["name"] == "random") & (table["digit"] == 7)].iloc[0]
     assert (row["recall"], row["n"]) == (pytest.approx(own.mean()), 3)
-    assert "3 is found least often" in analyses["overlap-recall"](runs).reading
 
 
 def test_recall_of_who_answers_everything_is_left_aside(runs):
     """`em` answers all ten digits of each image here."""
     found = analyses["overlap-recall"](runs)
     assert (found.numbers.loc[found.numbers["label"].str.startswith("em"), "recall"] == 100).all()
-    assert "left aside, most of whose answers are wrong" in found.reading
     assert found.notes[-1].startswith("* Most digits")
     names = [label.get_text().replace("\n", "") for label in found.figure.axes[0].get_yticklabels()]
     assert [name for name in names if name.endswith("*")] == names[-2:]
     assert all(name.startswith("EM,") for name in names[-2:])
-    alone = replace(runs, results=runs.results[runs.results["label"].str.startswith("em")])
-    assert "recall tells nothing" in analyses["overlap-recall"](alone).reading
 
 
 def test_published_numbers_stand_in_a_note_and_beside_no_row(runs):

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Runs, analysis_of, best_first, figures, numbers, palette, run, wording
+from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run
 
 FAMILIAR, NOVEL = "familiar", "novel"
 
@@ -19,7 +19,7 @@ def viewpoint_curves(runs: Runs) -> Analysis | None:
     axis = str(table["axis"].iloc[0])
     return Analysis(
         title=f"Accuracy against {axis}",
-        reading=_reading(table),
+        reading="How far does accuracy fall beyond the viewpoints of training?",
         table=table,
         figure=figures.figure_of(_draw, table, runs, axis, **figures.panels_of(table)),
         columns=(
@@ -58,21 +58,6 @@ def _draw(grid: list[Axes], table: DataFrame, runs: Runs, axis: str) -> None:
     figures.multiples(grid, table, "degrees", "mean", runs.colour, bars=False, marker="", linewidth=1.4)
     grid[0].figure.supxlabel(f"{axis}, degrees (shaded: in training)", fontsize=9)
     grid[0].figure.supylabel("test accuracy, %", fontsize=9)
-
-
-def _reading(table: DataFrame) -> str:
-    plain = table.assign(mean=numbers(table["mean"]))
-    by_method = plain.pivot_table(index="method", columns="viewpoints", values="mean")
-    if not {FAMILIAR, NOVEL} <= set(by_method.columns):
-        return "Only one kind of viewpoint was measured."
-    loss = best_first((by_method[FAMILIAR] - by_method[NOVEL]).rename("loss").reset_index(), "loss", ascending=True)
-    least, most = loss.iloc[0], loss.iloc[int(loss["loss"].argmax())]
-    novel = plain[plain["viewpoints"] == NOVEL].groupby("degrees")["mean"].mean()
-    told = f"{least['method']} by least, {least['loss']:.1f} points"
-    if len(loss) > 1:
-        told += f", {most['method']} by most, {most['loss']:.1f}"
-    worst = wording.signed(float(str(novel.idxmin())), 0).lstrip("+")
-    return f"From familiar to novel viewpoints accuracy falls: {told}; novel views are hardest at {worst}°."
 
 
 if __name__ == "__main__":

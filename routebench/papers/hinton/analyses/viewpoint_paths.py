@@ -9,13 +9,11 @@ from routebench.analysis import (
     Mean,
     Runs,
     analysis_of,
-    best_first,
     figures,
     numbers,
     palette,
     run,
     table_of,
-    wording,
 )
 from routebench.analysis.viewpoints import NAME, REFERENCE, Kinds
 
@@ -43,7 +41,7 @@ def viewpoint_paths(runs: Runs) -> Analysis | None:
     target = next((own for one, own in zip(last.index, last["familiar"], strict=True) if one.label == REFERENCE), None)
     return Analysis(
         title="Novel against familiar accuracy, over epochs",
-        reading=_reading(paths, last, target, kinds),
+        reading="Which method is better on novel viewpoints when it is equal on familiar ones?",
         table=table,
         figure=figures.figure_of(_draw, drawn, runs, target, kinds, **figures.panels_of(drawn)),
         columns=COLUMNS,
@@ -63,19 +61,6 @@ def _draw(grid: list[Axes], paths: DataFrame, runs: Runs, target: float | None, 
     figures.multiples(grid, paths, "at", "novel", runs.colour, bars=False, markevery=[-1], linewidth=1.3)
     grid[0].figure.supxlabel(f"accuracy on {kinds.familiar}, %", fontsize=9)
     grid[0].figure.supylabel(f"accuracy on {kinds.novel}, %", fontsize=9)
-
-
-def _reading(paths: DataFrame, last: DataFrame, target: float | None, kinds: Kinds) -> str:
-    best = best_first(last.reset_index(), "novel").iloc[0]
-    told = f"After the last epoch {best['method']} is best on {kinds.novel}, {best['novel']:.1f} %"
-    if target is None:
-        return f"{told}."
-    peaks = paths.groupby("method")["familiar"].max()
-    short = [method for method in peaks.index[peaks < target] if method.label != REFERENCE]
-    reached = f"all paths reach {NAME}'s familiar accuracy of {target:.1f} %"
-    if short:
-        reached = f"{wording.listed(short)} never reach{'es' if len(short) == 1 else ''} {NAME}'s {target:.1f} %"
-    return f"{told}; by their means, {reached} on {kinds.familiar}."
 
 
 if __name__ == "__main__":

@@ -15,11 +15,9 @@ from routebench.analysis import (
     Method,
     Runs,
     analysis_of,
-    by_method,
     figures,
     palette,
     run,
-    wording,
 )
 
 IMAGE = 0  # of the three that were measured
@@ -39,7 +37,7 @@ def vote_distances(runs: Runs) -> Analysis | None:
     rows = 2 * len(shown)
     return Analysis(
         title="Distance of votes to their class capsule",
-        reading=_reading(table, steps),
+        reading="Do iterations bring votes nearer to their capsule?",
         table=table,
         figure=figures.figure_of(_draw, shown, runs, steps, height=0.5 + 1.15 * rows, columns=steps, rows=rows),
         columns=(
@@ -110,16 +108,6 @@ def _histograms(axes: Axes, arrays: Arrays, name: str, step: int, colour: str) -
     axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.tick_params(labelsize=8.5)
     axes.text(0.03, 0.97, f"{step + 1}", transform=axes.transAxes, va="top", weight="bold", fontsize=9)
-
-
-def _reading(table: DataFrame, steps: int) -> str:
-    told = []
-    for method, rows in by_method(table):
-        first, last = rows.iloc[0], rows.iloc[-1]
-        change = 100 * (last["own"] / first["own"] - 1)
-        verb = "come nearer" if change < -5 else "go farther" if change > 5 else "stay where they are"
-        told.append(f"with {method.title} the votes for the right class {verb} ({change:+.0f} %)".replace("-", "−"))
-    return f"From iteration 1 to {steps}, {wording.listed(told, 8)}."
 
 
 if __name__ == "__main__":

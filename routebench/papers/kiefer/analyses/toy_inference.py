@@ -22,7 +22,7 @@ def toy_inference(runs: Runs) -> Analysis | None:  # noqa: ARG001  # the network
     low, high = toy.strengths_with_one_winner(np.array(toy.EXAMPLE_INPUT), toy.EXAMPLE_TARGET)
     return Analysis(
         title="Sparse inference in a network of three hidden units",
-        reading=_reading(table),
+        reading="Does a penalty make inferred activity sparse?",
         table=table,
         figure=figures.figure_of(_draw, table, height=2.4, columns=len(PANELS), sharey=True),
         columns=(
@@ -56,16 +56,6 @@ def _rows(panel: str, network: toy.Toy) -> list[dict[str, object]]:
          "closed_form": float(known[unit]), "share": float(share)}
         for unit, (given, share) in enumerate(zip(network.x, toy.shares(hidden), strict=True))
     ]  # fmt: skip
-
-
-def _reading(table: DataFrame) -> str:
-    plain, sparse, flat = (100 * float(own["share"].max()) for _, own in table.groupby("panel"))
-    active = int((table.loc[table["panel"].str.startswith("B"), "activity"] > 0).sum())
-    off = float((table["activity"] - table["closed_form"]).abs().max())
-    return (
-        f"The most active unit has {plain:.0f} % of the activity without a penalty, {sparse:.0f} % with L1, which "
-        f"leaves {active} of 3 active, and {flat:.0f} % with L2; all agree with their closed forms to {off:.0e}."
-    )
 
 
 def _draw(grid: list[Axes], table: DataFrame) -> None:

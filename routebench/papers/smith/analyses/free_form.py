@@ -54,7 +54,7 @@ def free_form(runs: Runs) -> Analysis | None:
     height, rows = 0.2 + 0.95 * len(ROWS) / 2 * len(examples), len(examples)
     return Analysis(
         title="Free-form inference",
-        reading=_reading(ours),
+        reading="What does inference without the encoder gain, and what does it cost?",
         table=_with_published(ours, runs),
         figure=figures.figure_of(_draw, examples, height=height, rows=rows) if examples else None,
         columns=tuple(_columns()),
@@ -136,38 +136,6 @@ def _moved(key: str) -> Callable[[Row], str]:
 
 def _times(row: Row) -> str:
     return wording.count(row["ratio"].mean)
-
-
-def _reading(table: DataFrame) -> str:
-    """States gains upright and at the largest angle, error and cost of the first model."""
-    rows = table[table["method"] == table["method"].iloc[0]].to_dict("records")
-    first, last = rows[0], rows[-1]
-    there = "there " if last["angle"] != first["angle"] else ""
-    told = (
-        f"Free-form inference changes the accuracy of {first['method']} by {_changes(first, last, 'accuracy')}, and "
-        f"the squared error {there}from {last['error_encoder']:.0} to {last['error_free']:.0}, at {_times(last)} times "
-        "the time"
-    )
-    if not first["refitted_both_gain"].known:
-        return f"{told}."
-    return f"{told}; that of a probe fitted anew, to presences and poses, by {_changes(first, last, 'refitted_both')}."
-
-
-def _changes(first: Row, last: Row, measure: str) -> str:
-    told = [f"{_points(first, measure)} on {_turned(first)} digits"]
-    if last["angle"] != first["angle"]:
-        told.append(f"{_points(last, measure)} on {_turned(last)} ones")
-    return " and ".join(told)
-
-
-def _points(row: Row, measure: str) -> str:
-    gain = row[f"{measure}_gain"]
-    mean, _, limits = f"{gain:+.1}".partition(" ")
-    return f"{mean} points {limits or '(one seed)'}"
-
-
-def _turned(row: Row) -> str:
-    return "upright" if row["angle"] == 0 else f"up to {row['angle']}° turned"
 
 
 def _notes() -> tuple[str, ...]:

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from functools import partial
 
-from pandas import DataFrame, isna
+from pandas import isna
 
 from routebench.analysis import MODEL, SEEDS, Analysis, Column, Mean, Row, Runs, analysis_of, best_first, run, table_of
 
 TRAINED = ("train_angle", "tested_on")
 """Columns that distinguish training data of networks."""
-LITTLE = 0.2
-"""Nats below which presences carry almost no information. Ten digits are 2.3 nats."""
 
 
 @analysis_of("linear-probe", "presences", place=35)
@@ -25,7 +23,7 @@ def presences(runs: Runs) -> Analysis | None:
     table["trained"] = [_trained(row) for row in table.to_dict("records")]
     return Analysis(
         title="What presences say of images",
-        reading=_reading(table),
+        reading="How much do presences tell of the image, in nats?",
         table=table,
         columns=COLUMNS,
         notes=NOTES,
@@ -70,14 +68,6 @@ NOTES = (
     ),
     "Bounds compare between rows only where poses are as certain, and switched on and off in the same way.",
 )
-
-
-def _reading(table: DataFrame) -> str:
-    most = table.iloc[0]
-    said = f"{most['objects']:.2} nats with {most['method']} trained on {_trained(dict(most))} digits"
-    if most["objects"].mean < LITTLE:
-        return f"Presences of objects say next to nothing of the image: {said} at most."
-    return f"Presences of objects say {said} at most, where ten equally likely digits are 2.3 nats."
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import MODEL, Analysis, Column, Method, Runs, analysis_of, run, wording
+from routebench.analysis import MODEL, Analysis, Column, Method, Runs, analysis_of, run
 from routebench.analysis.pictures import Arrays, figure_of_sheets, first_arrays, first_of, hang, on_paper, tiled
 
 MOST_MODELS = 4
@@ -30,7 +30,7 @@ def samples(runs: Runs) -> Analysis | None:
     sheets = {method: _sheet(arrays) for method, arrays in first_of(found, MOST_MODELS).items()}
     return Analysis(
         title="Samples",
-        reading=_reading(table),
+        reading="What do models draw, and how much do samples differ?",
         table=table,
         figure=figure_of_sheets(sheets.values(), _draw, sheets, above=0.36),
         columns=(
@@ -83,15 +83,6 @@ def _table(found: Mapping[Method, Arrays]) -> DataFrame:
                 "spread": float(np.sqrt(np.square(grey - grey.mean(axis=0)).mean())),
             })  # fmt: skip
     return DataFrame(rows)
-
-
-def _reading(table: DataFrame) -> str:
-    told = [
-        f"those of {row['method']} differ by {row['spread']:.2f} per pixel"
-        + (f" and {row['empty']} of {row['samples']} are empty" if row["empty"] else "")
-        for row in table[table["made_from"] == KINDS["samples"]].to_dict("records")
-    ]
-    return f"Of samples drawn from the model alone, {wording.listed(told)}."
 
 
 if __name__ == "__main__":

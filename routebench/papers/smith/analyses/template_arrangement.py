@@ -60,7 +60,7 @@ def template_arrangement(runs: Runs) -> Analysis | None:
     pictures = [picture for *_, picture in sheets]
     return Analysis(
         title="Which template draws what, as digits turn",
-        reading=_reading(table),
+        reading="Does a template draw the same strokes when the digit turns?",
         table=table,
         figure=figure_of_sheets(pictures, _draw, sheets, table, runs, above=0.3, below=below),
         columns=(
@@ -138,16 +138,6 @@ def _curves(axes: Axes, table: DataFrame, runs: Runs) -> None:
     axes.set_title("Reuse of templates, turned and upright")
     axes.set_ylabel("cosine of shares")
     figures.legend_below(axes)
-
-
-def _reading(table: DataFrame) -> str:
-    told = []
-    for name, rows in table[table["angle"] > 0].groupby("method", sort=False):
-        last = rows.iloc[-1]
-        told.append(f"{last['mean']:±.2} for {name}, turned by up to {last['angle']}°")
-    if not told:
-        return "Templates were looked at in upright digits only."
-    return f"The shares that templates have in a digit, turned and upright, have a cosine of {wording.listed(told)}."
 
 
 if __name__ == "__main__":

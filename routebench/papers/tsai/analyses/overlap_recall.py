@@ -16,7 +16,6 @@ from routebench.analysis import (
     numbers,
     run,
     table_of,
-    wording,
 )
 
 MOST = 12
@@ -48,7 +47,7 @@ def overlap_recall(runs: Runs) -> Analysis | None:
     careless = [*precision.index[precision < HALF]]
     return Analysis(
         title="Recall of each digit",
-        reading=_reading(plain, careless),
+        reading="Which digits are found, and which are missed?",
         table=table,
         figure=figures.figure_of(_draw, plain, careless, height=1.0 + 0.34 * table["method"].nunique()),
         columns=COLUMNS,
@@ -88,21 +87,6 @@ def _draw(axes: Axes, table: DataFrame, careless: list[Method]) -> None:
 def _short(name: str) -> str:
     """The name on two lines, if hyperparameters make it long."""
     return name if len(name) <= LONGEST else name.replace("[", "\n[", 1)
-
-
-def _reading(table: DataFrame, careless: list[Method]) -> str:
-    table = table[~table["method"].isin(careless)]
-    if table.empty:
-        return "No method answers digits of which most are there, so that recall tells nothing."
-    aside = f"; {wording.listed(careless, 3)} left aside, most of whose answers are wrong" if careless else ""
-    by_digit = table.groupby("digit")["recall"].mean().sort_values(kind="stable")
-    hardest, easiest = by_digit.index[0], by_digit.index[-1]
-    most = best_first(table.groupby("method")["recall"].mean().reset_index(), "recall").iloc[0]
-    return (
-        f"Averaged over methods{aside and ' that answer with care'}, digit {int(hardest)} is found least often "
-        f"({by_digit.iloc[0]:.0f} % of its images) and digit {int(easiest)} most often ({by_digit.iloc[-1]:.0f} %). "
-        f"{most['method']} finds most digits ({most['recall']:.0f} %, averaged over digits){aside}."
-    )
 
 
 if __name__ == "__main__":

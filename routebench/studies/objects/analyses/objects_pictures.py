@@ -31,7 +31,7 @@ def objects_pictures(runs: Runs) -> Analysis | None:
     table = DataFrame([{"method": name, **_counts(arrays)} for name, arrays in found.items()])
     return Analysis(
         title="What each slot draws",
-        reading=_reading(table),
+        reading="What does each slot draw?",
         table=table,
         figure=figure_of_sheets(sheets.values(), _hang, sheets, above=0.35),
         columns=(
@@ -86,18 +86,6 @@ def _counts(arrays: Arrays) -> dict[str, float]:
 def _hang(axes: list[Axes], sheets: dict[str, NDArray[np.uint8]]) -> None:
     for own, (title, sheet) in zip(axes, sheets.items(), strict=True):
         hang(own, sheet, title)
-
-
-def _reading(table: DataFrame) -> str:
-    rows = table.sort_values("slots", kind="stable").to_dict("records")
-    few, many = rows[0], rows[-1]
-    shapes = f"These pictures show {few['shapes']:.1f} shapes on average"
-    if few["slots"] == many["slots"]:
-        return f"{shapes}, drawn by {few['slots']:.1f} slots."
-    return (
-        f"{shapes}. They are drawn by {few['slots']:.1f} slots with {few['method']}, and by {many['slots']:.1f} with "
-        f"{many['method']}."
-    )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
-from routebench.analysis import METHOD, Analysis, Column, Runs, analysis_of, best_first, figures, palette, run
+from routebench.analysis import METHOD, Analysis, Column, Runs, analysis_of, figures, palette, run
 
 
 @analysis_of("parts", "parts-by-objects", place=20)
@@ -19,7 +19,7 @@ def parts_by_objects(runs: Runs) -> Analysis | None:
     best = runs.values("ceiling_ari", clutter=clutter).drop_duplicates("objects").sort_values("objects")
     return Analysis(
         title="Parts found, by number of objects",
-        reading=_reading(table),
+        reading="Does coupling still find parts with more objects than in training?",
         table=table,
         figure=figures.figure_of(_draw, table, best, runs, **figures.panels_of(table)),
         columns=(
@@ -43,16 +43,6 @@ def _draw(grid: list[Axes], table: DataFrame, best: DataFrame, runs: Runs) -> No
     figures.multiples(grid, table, "objects", "mean", runs.colour)
     grid[0].figure.supxlabel("objects in a scene", fontsize=9)
     grid[0].figure.supylabel("adjusted Rand index", fontsize=9)
-
-
-def _reading(table: DataFrame) -> str:
-    few, many = int(table["objects"].min()), int(table["objects"].max())
-    found = {(row["method"], row["objects"]): row["mean"].mean for row in table.to_dict("records") if row["mean"].known}
-    best = best_first(table[table["objects"] == few], "mean")["method"].iloc[0]
-    if many == few:
-        return f"With {few} objects in a scene {best} is best, {found[best, few]:.2f}."
-    told = f"goes from {found[best, few]:.2f} to {found[best, many]:.2f}"
-    return f"From {few} to {many} objects in a scene {best}, best with {few}, {told}."
 
 
 if __name__ == "__main__":
