@@ -97,12 +97,13 @@ class Analysis:
 
     Args:
         title: a heading.
-        reading: one sentence in plain English, made from the numbers.
+        reading: the answer in plain English, made from the numbers, or the question that the table answers: of a
+            suite, the first analysis answers, and others where they carry a verdict.
         table: the numbers, tidy and unrounded; cells may be a `Method` or an `Estimate`.
         figure: the figure of the table, or None.
         columns: how to show the table; empty shows every column as it is.
         notes: limits that the reader has to know.
-        alternative: what the figure shows, for readers who cannot see it; the reading is added.
+        alternative: what the figure shows, for readers who cannot see it; a reading that answers is added.
         main: the number per method that the scorecard shows, of a suite's first analysis; None for none.
         hidden: per row, whether a page leaves it to the CSV file; empty for none.
     """
@@ -125,8 +126,8 @@ class Analysis:
 
     @property
     def described(self) -> str:
-        """The alternative text: what the figure shows, and the reading."""
-        return f"{self.alternative} {self.reading}".strip()
+        """The alternative text: what the figure shows, and the reading, if it answers."""
+        return self.alternative if self.reading.endswith("?") else f"{self.alternative} {self.reading}".strip()
 
     @property
     def unjudged(self) -> "Analysis":

@@ -86,7 +86,7 @@ def test_it_says_what_it_found_and_changes_nothing(given_to, name):
     assert (one.figure is None) == (again.figure is None) == (name in NO_FIGURE)
     if one.figure is not None:
         assert to_svg(one.figure) == to_svg(again.figure)
-        assert one.reading in one.described
+        assert (one.reading in one.described) == one.reading.endswith(".")
     for runs, was in zip(*((pair if isinstance(pair, tuple) else (pair,)) for pair in (given, before)), strict=True):
         assert runs.results.equals(was.results) and runs.planned.equals(was.planned)
 
