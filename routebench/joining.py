@@ -93,8 +93,8 @@ def rank(
     Args:
         method: a file `FILE.py`, `FILE.py:Name`, the name of a method that is known, or a class of this session, whose
             runs then take place in this process, one at a time.
-        board: the published comparison to join: `quick`, `full`, `mnist`, `overlap`, `viewpoint` or `transfer`; or that
-            of a suite of your own, `FILE.toml:PRESET`, whose results `beside` names.
+        board: the published comparison to join, one of `routebench.ranking.BOARDS`, such as `full`; or that of a suite
+            of your own, `FILE.toml:PRESET`, whose results `beside` names.
         chosen: the method of the file where it has several, also with hyperparameters: `NAME[key=value,...]`.
         plugins: further plug-ins.
         beside: a pack or results folder whose results stand in place of the published ones in the package.

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     default="quick",
     show_default=True,
     metavar="NAME|FILE.toml:PRESET",
-    help="The comparison to join: quick, full, mnist, overlap, viewpoint or transfer; that of your own suite needs "
-    "--beside.",
+    help="The comparison to join: quick, full, mnist, overlap, viewpoint, transfer or robustness; that of a suite of "
+    "your own needs --beside.",
 )
 @click.option(
     "--method",

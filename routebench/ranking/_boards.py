@@ -3,8 +3,11 @@
 import hashlib
 import json
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import pandas as pd
 
 from routebench.analysis import Runs, open_folder
 from routebench.engine.results import Record, Store
@@ -13,6 +16,7 @@ from routebench.errors import UserError, unknown
 from routebench.received import read_plain
 
 FOLDER = Path(__file__).parent / "boards"
+ACCURACY = "accuracy"
 SUMS = "board.json"
 """The checksums of a shipped board's files, and of the files of the pack that they were taken from."""
 PACKED = ("records.parquet", "arrays.parquet")
@@ -27,9 +31,12 @@ class Board:
         suite, preset: what was trained and measured.
         seeds: number of seeds of each configuration.
         tuned_on: the preset whose trials chose the settings.
+        tuned_by: its suite; empty for the board's own.
         question: the question that a place on it answers.
         pack: the folder of published results that it is taken from; empty for a suite of one's own.
         counted: the images whose share is the accuracy.
+        measure: the measure in % that is ranked. Answers to images are kept, and can be checked, of `accuracy` alone.
+        where: coordinates of its one value for each run.
     """
 
     name: str
@@ -40,6 +47,9 @@ class Board:
     question: str
     pack: str = ""
     counted: str = "test images with the right class"
+    tuned_by: str = ""
+    measure: str = ACCURACY
+    where: Mapping[str, str | float] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -50,6 +60,24 @@ class Board:
     def part(self) -> tuple[str, str]:
         """Suite and preset, as results have them."""
         return Path(self.suite).stem if self.suite.endswith(".toml") else self.suite, self.preset
+
+    @property
+    def tuning(self) -> str:
+        """The suite whose trials chose the settings."""
+        return self.tuned_by or self.suite
+
+    def of(self, runs: Runs) -> Runs:
+        """The runs of the board, with what it ranks as their accuracy.
+
+        Args:
+            runs: runs of its suite.
+        """
+        if self.measure == ACCURACY:
+            return runs
+        rows = runs.values(self.measure, **self.where)[["cell"]].assign(at=lambda chosen: chosen.index)
+        ranked = runs.results.loc[rows["at"]].assign(metric=ACCURACY, split="test", test_iterations=None)
+        others = runs.results[runs.results["metric"] != ACCURACY]
+        return replace(runs, results=pd.concat([others, ranked]), correct=lambda _: None)
 
     @property
     def title(self) -> str:
@@ -137,7 +165,7 @@ def published(board: Board, beside: Path | None = None) -> PublishedBoard:
         raise UserError(f"{str(folder)!r}: expected results of {board.title}, got none")
     if found.warnings:
         raise UserError(f"{str(folder)!r}: expected published results that are whole, got: {found.warnings[0]}")
-    return PublishedBoard(board, parts[0], found.store, origin)
+    return PublishedBoard(board, board.of(parts[0]), found.store, origin)
 
 
 def _origin(board: Board) -> str:

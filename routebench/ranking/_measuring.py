@@ -14,7 +14,7 @@ from routebench.catalogue import facts_of_data
 from routebench.engine.origin import recorded_as
 from routebench.engine.results import Store
 from routebench.engine.running import Call, Counts, Listener, PlannedRun, SuiteOptions, prepare
-from routebench.engine.suites import METHOD, ChosenPoint, ChosenSettings
+from routebench.engine.suites import METHOD, ChosenPoint, ChosenSettings, load_suite
 from routebench.engine.tuning import choose
 from routebench.errors import UserError
 from routebench.quantities import spoken
@@ -62,16 +62,16 @@ class Wanted:
     budget: float | None = None
     until: float | None = None
 
-    def command(self, name: str, preset: str, *others: str) -> list[str]:
+    def command(self, name: str, suite: str, preset: str, *others: str) -> list[str]:
         """The command that does one stage alone, for `reproduce`.
 
         Args:
             name: `suite` or `tune`.
-            preset: the preset that it runs.
+            suite, preset: what it runs.
             others: further options.
         """
         plugins = [word for plugin in self.plugins for word in ("--plugin", plugin)]
-        head = ["python", "-m", "routebench", name, self.board.suite, "--preset", preset]
+        head = ["python", "-m", "routebench", name, suite, "--preset", preset]
         return [*head, *plugins, "--method", self.method, *others]
 
     def trials(self, **others: Any) -> SuiteOptions:
@@ -80,7 +80,8 @@ class Wanted:
         Args:
             others: further options.
         """
-        return self._options(self.method, preset=self.board.tuned_on, tuning=True, **others)
+        board = self.board
+        return self._options(self.method, suite=board.tuning, preset=board.tuned_on, tuning=True, **others)
 
     def runs(self, settings: Path | None, seeds: int, iterations: int | None = None, **others: Any) -> SuiteOptions:
         """The options of the call that trains the method, and uniform routing beside it.
@@ -93,11 +94,14 @@ class Wanted:
         """
         spec = parse(self.method)
         at = spec if iterations is None else replace(spec, params={**spec.params, "iterations": iterations})
-        return self._options(str(at), preset=self.board.preset, settings=settings, seeds=range(seeds), **others)
+        board = self.board
+        return self._options(
+            str(at), suite=board.suite, preset=board.preset, settings=settings, seeds=range(seeds), **others
+        )
 
     def _options(self, method: str, **others: Any) -> SuiteOptions:
         return SuiteOptions(
-            suite=self.board.suite, methods=(method,), baselines=(BASELINE,), plugins=self.plugins,
+            methods=(method,), baselines=(BASELINE,), plugins=self.plugins,
             results=self.results, jobs=self.jobs, device=self.device, isolate=self.isolate,
             time_limit=self.time_limit, memory_limit=self.memory_limit, **others,
         )  # fmt: skip
@@ -136,22 +140,25 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
     ends = math.inf if wanted.budget is None else time.monotonic() + wanted.budget
     call = prepare(wanted.trials(budget=_left(ends)))
     label, counts = label_of(call, wanted), Counts()
-    with recorded_as(wanted.command("tune", board.tuned_on)):
+    with recorded_as(wanted.command("tune", board.tuning, board.tuned_on)):
         for trials in call:  # all, then repeats of the best where the suite has them
             counts += _run(trials, tell)
     found = Measured(label, None, call.store, counts)
     if counts.left:
         return found
     settings = choose(trials.plan, call.store)
-    file = call.store.path / f"{_as_file(wanted.method)}.{board.part[0]}.{board.tuned_on}.settings.json"
+    tuning = Path(board.tuning).stem if board.tuning.endswith(".toml") else board.tuning
+    file = call.store.path / f"{_as_file(wanted.method)}.{tuning}.{board.tuned_on}.settings.json"
     settings.write(file)
-    best = best_of(settings, label)
+    best = best_of(settings, label, board)
     tell.say(f"tuned: {best.title} has the highest score of a fold of the training images, {best.score:.2f} %")
     for seeds in dict.fromkeys((min(FIRST, board.seeds), board.seeds)):
         is_first = seeds < board.seeds
         until = {} if is_first else {"until": wanted.until}
         call = prepare(wanted.runs(file, seeds, best.iterations if is_first else None, budget=_left(ends), **until))
-        with recorded_as(wanted.command("suite", board.preset, "--settings", str(file), "--seeds", str(seeds))):
+        with recorded_as(
+            wanted.command("suite", board.suite, board.preset, "--settings", str(file), "--seeds", str(seeds))
+        ):
             own = sum((_run(planned, tell) for planned in call), Counts())
         counts += own
         found = Measured(label, best, call.store, counts, file)
@@ -178,20 +185,23 @@ def expect_comparable(wanted: Wanted, known: PublishedBoard) -> None:
         return
 
 
-def best_of(settings: ChosenSettings, label: str) -> ChosenPoint:
+def best_of(settings: ChosenSettings, label: str, board: Board) -> ChosenPoint:
     """The choice with the highest score of a method's choices for each T; of equal ones that of the smallest T.
 
     Args:
         settings: the settings of all configurations.
         label: the method's name in tables.
+        board: the board; of the T that were tuned, it may run only some.
     """
-    own = (one for one in settings.choices if one.method == label)
+    run = (None, *load_suite(board.suite).preset(board.preset).iterations)
+    own = (one for one in settings.choices if one.method == label and one.iterations in run)
     return max(own, key=lambda one: (one.score, -(one.iterations or 0)))
 
 
 def part_of(store: Store, board: Board) -> Runs | None:
     """A folder's runs of a board's suite and preset; None where none was planned."""
-    return next((one for one in open_folder(store.path).parts if (one.suite, one.preset) == board.part), None)
+    found = next((one for one in open_folder(store.path).parts if (one.suite, one.preset) == board.part), None)
+    return None if found is None else board.of(found)
 
 
 def _left(ends: float) -> float | None:

@@ -14,9 +14,9 @@ from routebench.analysis import open_folder
 from routebench.atomic import write_text
 from routebench.engine.results import Record, Store, pack
 from routebench.errors import UserError
-from routebench.ranking._boards import PACKED, SUMS, Board
+from routebench.ranking._boards import ACCURACY, PACKED, SUMS, Board
 
-KEPT = ("accuracy", "fit_seconds", "parameters")
+KEPT = (ACCURACY, "fit_seconds", "parameters")
 """The metrics that a board keeps; of losses, the last one, by which equal functions are seen."""
 LOSSES = ("loss", "train_loss")
 
@@ -44,11 +44,12 @@ def ship(results: Path, board: Board, folder: Path) -> int:
         slim = Store(Path(made))
         slim.prepare()
         for key in sorted(cells):
-            record, answers = found.store.record(key), found.store.arrays(key)
-            if record is None or "correct" not in answers:
+            record = found.store.record(key)
+            answers = found.store.arrays(key) if board.measure == ACCURACY else {}
+            if record is None or (board.measure == ACCURACY and "correct" not in answers):
                 raise UserError(f"{str(results)!r}: expected a result of {key} with its answers, got none")
-            correct = torch.from_numpy(answers["correct"].astype("uint8"))
-            slim.write_record(_slim(record), {"correct": correct})
+            correct = {"correct": torch.from_numpy(answers["correct"].astype("uint8"))} if answers else {}
+            slim.write_record(_slim(record, board), correct)
         for plan in found.store.plans():
             own = [cell.as_dict() for cell in plan.cells if cell.cell in cells]
             if own:
@@ -59,18 +60,18 @@ def ship(results: Path, board: Board, folder: Path) -> int:
     return len(cells)
 
 
-def _slim(record: Record) -> Record:
+def _slim(record: Record, board: Board) -> Record:
     """The record with the metrics that a board needs."""
     by_name = {name: [one for one in record.metrics if one["metric"] == name] for name in LOSSES}
     losses = by_name["train_loss"] or by_name["loss"]
-    kept = [one for one in record.metrics if one["metric"] in KEPT and _is_kept(one, record)]
+    kept = [one for one in record.metrics if one["metric"] in (*KEPT, board.measure) and _is_kept(one, record, board)]
     files = {name: known for name, known in (record.files or {}).items() if not name.startswith("arrays/")}
     return replace(record, metrics=(*kept, *losses[-1:]), files=files or None)
 
 
-def _is_kept(metric: Mapping[str, Any], record: Record) -> bool:
-    if metric["metric"] != "accuracy":
-        return True
+def _is_kept(metric: Mapping[str, Any], record: Record, board: Board) -> bool:
+    if metric["metric"] != ACCURACY:
+        return metric["metric"] != board.measure or board.where.items() <= metric.items()
     return bool(metric["split"] == "test" and metric["test_iterations"] == record.identity.iterations)
 
 

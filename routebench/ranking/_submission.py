@@ -23,7 +23,7 @@ from routebench.engine.running import PlannedRun, prepare
 from routebench.engine.suites import Cell, ChosenSettings
 from routebench.engine.tuning import choose
 from routebench.errors import UserError
-from routebench.ranking._boards import PACKED, PublishedBoard, board_of, published
+from routebench.ranking._boards import ACCURACY, PACKED, PublishedBoard, board_of, published
 from routebench.ranking._measuring import Wanted, best_of, label_of, part_of
 from routebench.ranking._standing import Machines, Standing, standing_of
 from routebench.received import read_plain
@@ -135,7 +135,9 @@ def place_of(claim: ClaimedPlace, known: PublishedBoard) -> Standing:
     runs = part_of(claim.store, known.board)
     if runs is None:
         raise UserError(f"{claim.label}: expected runs of {known.board.title}, got none; `rank` makes them")
-    return standing_of(known, runs, claim.store, claim.label, best_of(claim.settings, claim.label).iterations)
+    return standing_of(
+        known, runs, claim.store, claim.label, best_of(claim.settings, claim.label, known.board).iterations
+    )
 
 
 def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[str, str]) -> ClaimedPlace:
@@ -152,6 +154,8 @@ def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[st
     """
     if lacking := [name for name in TOLD if not told.get(name, "").strip()]:
         raise UserError(f"submission: expected --{lacking[0]}, got none")
+    if (measure := wanted.board.measure) != ACCURACY:
+        raise UserError(f"{wanted.board.title}: expected a board of accuracies, whose answers are kept, got {measure}")
     if len(wanted.plugins) != 1:
         raise UserError(f"{wanted.method}: expected a method of one file or folder, got {len(wanted.plugins)} plug-ins")
     atomic.expect_place(folder, "the submission", folder=True)
@@ -314,7 +318,7 @@ def entry_of(folder: Path, beside: Path | None = None) -> tuple[dict[str, Any], 
     runs = part_of(store, known.board)
     if runs is None or not any(one.method == about["label"] for one in settings.choices):
         raise UserError(f"{str(folder)!r}: expected results of {about['label']} on {known.board.title}, got none")
-    best = best_of(settings, str(about["label"]))
+    best = best_of(settings, str(about["label"]), known.board)
     standing = standing_of(known, runs, store, str(about["label"]), best.iterations)
     return about, standing, [*best.point.items()]
 
