@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import pandas as pd
-
 from routebench.analysis import Runs, open_folder
 from routebench.engine.results import Record, Store
 from routebench.engine.suites import load_suite
@@ -49,7 +47,7 @@ class Board:
     counted: str = "test images with the right class"
     tuned_by: str = ""
     measure: str = ACCURACY
-    where: Mapping[str, str | float] = field(default_factory=dict)
+    where: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -74,10 +72,11 @@ class Board:
         """
         if self.measure == ACCURACY:
             return runs
-        rows = runs.values(self.measure, **self.where)[["cell"]].assign(at=lambda chosen: chosen.index)
-        ranked = runs.results.loc[rows["at"]].assign(metric=ACCURACY, split="test", test_iterations=None)
-        others = runs.results[runs.results["metric"] != ACCURACY]
-        return replace(runs, results=pd.concat([others, ranked]), correct=lambda _: None)
+        ranked = runs.values(self.measure, **self.where).index
+        results = runs.results[runs.results["metric"] != ACCURACY].astype({"metric": object, "split": object})
+        results.loc[ranked, ["metric", "split"]] = ACCURACY, "test"
+        results.loc[ranked, "test_iterations"] = results.loc[ranked, "iterations"]
+        return replace(runs, results=results, correct=lambda _: None)
 
     @property
     def title(self) -> str:

@@ -66,12 +66,13 @@ def _slim(record: Record, board: Board) -> Record:
     losses = by_name["train_loss"] or by_name["loss"]
     kept = [one for one in record.metrics if one["metric"] in (*KEPT, board.measure) and _is_kept(one, record, board)]
     files = {name: known for name, known in (record.files or {}).items() if not name.startswith("arrays/")}
-    return replace(record, metrics=(*kept, *losses[-1:]), files=files or None)
+    arrays = record.arrays if board.measure == ACCURACY else None
+    return replace(record, metrics=(*kept, *losses[-1:]), files=files or None, arrays=arrays)
 
 
 def _is_kept(metric: Mapping[str, Any], record: Record, board: Board) -> bool:
     if metric["metric"] != ACCURACY:
-        return metric["metric"] != board.measure or board.where.items() <= metric.items()
+        return metric["metric"] != board.measure or board.where.items() <= metric["where"].items()
     return bool(metric["split"] == "test" and metric["test_iterations"] == record.identity.iterations)
 
 
