@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from routebench.analysis import Runs, open_folder
 from routebench.engine.results import Record, Store
@@ -47,7 +48,7 @@ class Board:
     counted: str = "test images with the right class"
     tuned_by: str = ""
     measure: str = ACCURACY
-    where: Mapping[str, str] = field(default_factory=dict)
+    where: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:

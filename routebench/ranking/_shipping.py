@@ -72,7 +72,7 @@ def _slim(record: Record, board: Board) -> Record:
 
 def _is_kept(metric: Mapping[str, Any], record: Record, board: Board) -> bool:
     if metric["metric"] != ACCURACY:
-        return metric["metric"] != board.measure or board.where.items() <= metric["where"].items()
+        return bool(metric["metric"] != board.measure or board.where.items() <= metric["where"].items())
     return bool(metric["split"] == "test" and metric["test_iterations"] == record.identity.iterations)
 
 
