@@ -50,12 +50,21 @@ class Contender:
         return [self.accuracies[seed] for seed in sorted(self.accuracies)]
 
 
+_FOUND: WeakKeyDictionary[Runs, tuple[Contender, ...]] = WeakKeyDictionary()
+
+
 def contenders_of(runs: Runs) -> list[Contender]:
     """Every planned method, in alphabetical order, with its results by seed.
 
     Args:
         runs: the runs of a suite.
     """
+    if runs not in _FOUND:
+        _FOUND[runs] = tuple(_contenders(runs))
+    return [*_FOUND[runs]]
+
+
+def _contenders(runs: Runs) -> list[Contender]:
     measured = runs.values("accuracy", split="test", as_trained=True).drop_duplicates("cell")
     accuracy = dict(zip(measured["cell"], measured["value"], strict=True))
     known: dict[Method, Contender] = {}

@@ -20,6 +20,7 @@ from routebench.conformance._method import CheckedMethod, seeded
 from routebench.conformance._problems import ORDINARY, Problem, Shape, draw
 from routebench.errors import place_of
 from routebench.routing import Routed, RoutingError, RoutingMethod
+from routebench.routing.base import NotFinite
 
 OUTPUTS = ("poses", "activations", "logits", "loss")
 LEAVES = ("poses", "activations", "weight")
@@ -265,9 +266,7 @@ def _route(method: RoutingMethod, problem: Problem, seen: list[Tensor] | None) -
 
     try:
         routed = method(*once())
-    except RoutingError as error:
-        if "not finite" not in str(error):
-            raise
+    except NotFinite:
         routed = method.route(*once())  # type: ignore[arg-type]  # to see where it is not finite
     assert isinstance(routed, Routed)  # the base class has checked it
     return routed

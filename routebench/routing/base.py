@@ -20,6 +20,10 @@ class RoutingError(ValueError):
     """A routing method was called with, or returned, something that is not what the contract says."""
 
 
+class NotFinite(RoutingError):
+    """A routing method returned something that is not finite."""
+
+
 @dataclass(frozen=True)
 class Routed:
     """Parents, as one routing pass or one iteration leaves them.
@@ -139,7 +143,7 @@ class RoutingMethod(nn.Module, ABC):
             for what in ("poses", "activations", "logits", "loss"):
                 value = getattr(routed, what)
                 if value is not None and not bool(torch.isfinite(value).all()):
-                    raise RoutingError(f"{self.name}: expected finite {what}, got some that are not")
+                    raise NotFinite(f"{self.name}: returned {what} that are not finite")
             self._trusted = True
 
     def extra_repr(self) -> str:

@@ -127,7 +127,7 @@ class TestDenseCapsules:
         assert float(layer.weight.std().detach()) == pytest.approx(0.1, rel=0.05)
 
     def test_routing_gets_the_sizes_of_the_layer(self):
-        assert DenseCapsules((2, 3, 4), 5, 8, 16, factory("uniform")).routing.sizes == Sizes(24, 5, 16, 8)
+        assert DenseCapsules((2, 3, 4), 5, 8, 16, factory("uniform")).routing.sizes == Sizes(24, 5, 16, 8, (2, 3, 4))
 
 
 class TestConvCapsules:

@@ -125,7 +125,7 @@ def test_a_hyperparameter_can_have_a_value_for_each_layer():
 def test_a_loss_of_another_shape_or_that_is_not_finite_is_refused():
     with pytest.raises(RoutingError, match=r"expected loss of shape \(36,\), got \(\)"):
         network(Unfit)(torch.rand(9, 1, 8, 8))
-    with pytest.raises(RoutingError, match="expected finite loss"):
+    with pytest.raises(RoutingError, match="returned loss that are not finite"):
         network(lambda sizes: Unfit(sizes, value=2.0))(torch.rand(9, 1, 8, 8))
 
 
