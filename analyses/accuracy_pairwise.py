@@ -33,7 +33,6 @@ from routebench.analysis.comparison import (
     Contender,
     PairedAnswers,
     answers_of,
-    contenders_of,
     distinct,
     settled,
     untested,
@@ -96,7 +95,7 @@ def pairs_of(runs: Runs) -> DataFrame:
     difference over seeds and test images; `odds`, of an image that only one has right; `discordant`, the share of such
     images; `p_equal_holm`; `verdict`.
     """
-    measured = [one for one in distinct(runs, contenders_of(runs)) if one.accuracies]
+    measured = [one for one in distinct(runs) if one.accuracies]
     measured.sort(key=lambda one: -float(np.mean([*one.accuracies.values()])))
     return DataFrame([_row(runs, first, second) for first, second in combinations(measured, 2)])
 

@@ -161,7 +161,7 @@ def comparison_of(runs: Runs) -> Comparison:
 
 
 def _compared(runs: Runs) -> Comparison:
-    contenders = distinct(runs, contenders_of(runs))
+    contenders = distinct(runs)
     objects = objects_of(runs, contenders)
     found, against = settled(runs), gains_in(runs, contenders)
     gain_of = {one.method: found.difference(one.method, base.method) for one, base in against}

@@ -79,7 +79,10 @@ def _contenders(runs: Runs) -> list[Contender]:
     return [replace(known[method], planned=planned[method]) for method in sorted(known)]
 
 
-def distinct(runs: Runs, contenders: Iterable[Contender]) -> list[Contender]:
+_DISTINCT: WeakKeyDictionary[Runs, tuple[Contender, ...]] = WeakKeyDictionary()
+
+
+def distinct(runs: Runs) -> list[Contender]:
     """The contenders that are different functions; `method.same` holds the others.
 
     Two are the same function if every seed of both gave bitwise equal losses and accuracies, as one iteration of
@@ -87,11 +90,16 @@ def distinct(runs: Runs, contenders: Iterable[Contender]) -> list[Contender]:
 
     Args:
         runs: the runs of a suite, whose losses are compared.
-        contenders: its contenders.
 
     Returns:
         one for each function, sorted by method.
     """
+    if runs not in _DISTINCT:
+        _DISTINCT[runs] = tuple(_distinct(runs))
+    return [*_DISTINCT[runs]]
+
+
+def _distinct(runs: Runs) -> list[Contender]:
     losses: dict[str, list[float]] = {}
     for metric in ("train_loss", "loss"):
         values = runs.values(metric, as_trained=True)
@@ -104,7 +112,7 @@ def distinct(runs: Runs, contenders: Iterable[Contender]) -> list[Contender]:
         return (one.method.model, tuple(known.items()), tuple(one.values)) if told else one.method
 
     groups: dict[object, list[Contender]] = {}
-    for one in sorted(contenders, key=lambda one: (not one.method.is_control, one.method)):
+    for one in sorted(contenders_of(runs), key=lambda one: (not one.method.is_control, one.method)):
         groups.setdefault(computed(one), []).append(one)
     found = [replace(first, method=replace(first.method, same=tuple(other.method for other in others)))
              for first, *others in groups.values()]  # fmt: skip
@@ -314,10 +322,14 @@ def answers_of(runs: Runs, ours: Contender, theirs: Contender) -> PairedAnswers 
         theirs: the contender that it is paired with.
     """
     seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
-    kept = [(runs.correct(ours.cells[seed]), runs.correct(theirs.cells[seed])) for seed in seeds]
-    right = [(one, other) for one, other in kept if one is not None and other is not None]
+    right = []
+    for seed in seeds:
+        one, other = runs.correct(ours.cells[seed]), runs.correct(theirs.cells[seed])
+        if one is None or other is None:
+            return None
+        right.append((one, other))
     sizes = {array.size for pair in right for array in pair}
-    if len(right) < max(len(seeds), 1) or len(sizes) != 1 or (views := views_of(runs.data, *sizes)) is None:
+    if len(sizes) != 1 or (views := views_of(runs.data, *sizes)) is None:
         return None
     first = None if runs.first is None else sum(seed < runs.first for seed in seeds)
     return PairedAnswers(np.stack([one for one, _ in right]), np.stack([other for _, other in right]), views, first)

@@ -99,7 +99,7 @@ def settled(runs: Runs) -> Differences:
 
 def _settled(runs: Runs) -> Differences:
     every = contenders_of(runs)
-    own = distinct(runs, every)
+    own = distinct(runs)
     by_key = {key_of(one.method): one for one in own}
     shown = {key_of(each): key_of(one.method) for one in own for each in (one.method, *one.method.same)}
     margin = float(runs.primary["margin"]) if runs.primary else MARGIN

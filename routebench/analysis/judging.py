@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from pandas import DataFrame
@@ -173,7 +174,8 @@ def _sides(runs: Runs, values: BySeed, of: str) -> tuple[Sides, Sides]:
     """Seeds that fall out with the first and with the last method that is named, if values are points of accuracy."""
     if SeedValues.of(values).within != GAIN:
         return NOTHING_FELL
-    places = {_place(of, {one.label, one.exact, str(one)}): (one.label, one.model) for one in runs.methods.values()}
+    methods = dict.fromkeys(runs.methods.values())
+    places = {_place(of, {one.label, one.exact, str(one)}): (one.label, one.model) for one in methods}
     named = [places[place] for place in sorted(places) if place >= 0]
     known = falling(runs)
     first, last = (known.get(named[end], NOTHING_FELL[0]) if named else NOTHING_FELL[0] for end in (0, -1))
@@ -288,10 +290,15 @@ def values_of(runs: Runs, condition: Condition, metric: str, epoch: str = "", **
     )
 
 
+_ACCURACIES: WeakKeyDictionary[Runs, dict[Method, SeedValues]] = WeakKeyDictionary()
+
+
 def accuracies(runs: Runs) -> dict[Method, SeedValues]:
     """Test accuracy (%) at the T of training, by method in alphabetical order, then by seed."""
-    found = runs.by_seed("accuracy", split="test", as_trained=True)
-    return {method: found[method] for method in sorted(found)}
+    if runs not in _ACCURACIES:
+        found = runs.by_seed("accuracy", split="test", as_trained=True)
+        _ACCURACIES[runs] = {method: found[method] for method in sorted(found)}
+    return {**_ACCURACIES[runs]}
 
 
 def accuracy_gain(ours: str, theirs: str, runs: Runs) -> Statistics:

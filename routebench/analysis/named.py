@@ -181,7 +181,7 @@ def gains_with_other_images(runs: Runs) -> dict[Method, Estimate]:
     """
     if not runs.strength.judges:
         return {}
-    against = gains_in(runs, distinct(runs, contenders_of(runs)))
+    against = gains_in(runs, distinct(runs))
     gains = corrected(with_other_images(runs, *pair) for pair in against)
     known = {ours.method: gain for (ours, _), gain in zip(against, gains, strict=True) if gain.known}
     named = named_table(runs)

@@ -160,9 +160,10 @@ def _in_part(row: Row, runs: Runs, data: str) -> Iterator[Answer]:
     if not row["measured"] or not row["method"] or runs.data != data:
         return
     asked = (row["method"], row["settings"])
-    cells = {cell: one.model for cell, one in runs.methods.items() if (one.name, one.settings) == asked}
-    if not cells:
+    methods = {one for one in dict.fromkeys(runs.methods.values()) if (one.name, one.settings) == asked}
+    if not methods:
         return
+    cells = {cell: one.model for cell, one in runs.methods.items() if one in methods}
     rows = _measured(row, runs, cells)
     if rows.empty:
         return

@@ -270,7 +270,7 @@ def _plugins_of(command: str) -> set[str]:
 def _told(told: str, runs: Runs, records: list[Record]) -> Iterator[str]:
     """The caveats that the plan tells, a sentence each; then what was not tuned."""
     yield from wording.sentences(told)
-    methods = {_method_of(record): record.identity.tuning is None for record in records}
+    methods = {_method_of(record): record.identity.tuning is None for record in _configurations(records)}
     if not all(methods.values()) and any(methods.values()):
         untuned = _titles([method for method, is_untuned in methods.items() if is_untuned], methods)
         yield f"Not tuned, but trained with the suite's defaults: {wording.listed(untuned, 8)}."
