@@ -3,7 +3,7 @@
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ class Board:
         counted: the images whose share is the accuracy.
         measure: the measure in % that is ranked. Answers to images are kept, and can be checked, of `accuracy` alone.
         where: coordinates of its one value for each run.
+        unread: kinds of parts that it does not depend on, so that their versions may differ.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Board:
     tuned_by: str = ""
     measure: str = ACCURACY
     where: Mapping[str, Any] = field(default_factory=dict)
+    unread: Sequence[str] = ()
 
     @property
     def folder(self) -> Path:
@@ -78,6 +80,14 @@ class Board:
         results.loc[ranked, ["metric", "split"]] = ACCURACY, "test"
         results.loc[ranked, "test_iterations"] = results.loc[ranked, "iterations"]
         return replace(runs, results=results, correct=lambda _: None)
+
+    def reads(self, part: str) -> bool:
+        """Tells whether what it ranks depends on a part.
+
+        Args:
+            part: kind and name, such as `corruption pixelate`.
+        """
+        return part.partition(" ")[0] not in self.unread
 
     @property
     def title(self) -> str:

@@ -272,7 +272,7 @@ def expect_same(known: PublishedBoard, ours: Identity) -> None:
     if other is None or not other.cells:
         return
     theirs = known.record(next(iter(other.cells.values()))).identity
-    one, two = _configuration(ours), _configuration(theirs)
+    one, two = (_configuration(identity, known.board) for identity in (ours, theirs))
     if differing := sorted(key for key in one.keys() | two.keys() if one.get(key) != two.get(key)):
         raise UserError(
             f"{known.board.title}: expected uniform routing as in the published results ({known.origin}), got another "
@@ -280,10 +280,11 @@ def expect_same(known: PublishedBoard, ours: Identity) -> None:
         )
 
 
-def _configuration(identity: Identity) -> dict[str, Any]:
+def _configuration(identity: Identity, board: Board) -> dict[str, Any]:
     """The facts that a run shares with those of other seeds, wherever its settings were chosen."""
     found = distinct(identity.as_dict())
-    return {key: value for key, value in found.items() if key not in ("seed", "tuning")}
+    versions = {part: version for part, version in (found.get("versions") or {}).items() if board.reads(part)}
+    return {key: value for key, value in found.items() if key not in ("seed", "tuning")} | {"versions": versions}
 
 
 def _machines(
@@ -382,6 +383,8 @@ def _published_rows(
     times, base = _times(known.runs), _base(contenders_of(known.runs))
     rows = []
     for one in theirs:
+        identity = known.record(next(iter(one.cells.values()))).identity
+        older = {part: both for part, both in older_parts(identity).items() if known.board.reads(part)}
         row, (apart, verdict) = of[one.method], shown.get(one.method, (Estimate(), None))
         rows.append(
             Row(
@@ -394,7 +397,7 @@ def _published_rows(
                 verdict,
                 sides.images(one) if sides else Estimate(),
                 parameters=row["parameters"],
-                older=older_parts(known.record(next(iter(one.cells.values()))).identity),
+                older=older,
             )
         )
     return rows
