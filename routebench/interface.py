@@ -203,8 +203,11 @@ def run_suite(
         several(plugins), suite=str(suite), preset=preset, methods=several(methods), models=several(models),
         data=data,
     )  # fmt: skip
+    from routebench.engine.merge import readable
     from routebench.engine.running import SuiteOptions, prepare
 
+    if beside is not None:
+        readable(Path(beside))  # before hours of training
     call = prepare(
         SuiteOptions(
             suite=str(suite), preset=preset, methods=several(methods), data=data, models=several(models),

@@ -145,8 +145,11 @@ def command(dry_run: bool, beside: Path | None, **asked: Any) -> None:
     from rich.console import Console
 
     from routebench.analysis import open_folder
+    from routebench.engine.merge import readable
     from routebench.engine.running import Counts, SuiteOptions, prepare
 
+    if beside is not None:
+        readable(beside)  # before hours of training
     call = prepare(SuiteOptions(**asked), dry_run=dry_run)
     for warning in (*call.warnings, *(() if dry_run else call.slow_back_ends)):
         click.echo(f"warning: {warning}", err=True)

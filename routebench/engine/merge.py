@@ -125,17 +125,29 @@ def opened(results: Sequence[Path]) -> list[Store]:
     places: dict[str, Path] = {}
     stores = []
     for path in results:
-        store = existing(path)
         before = places.setdefault(os.path.realpath(path), path)
         if before is not path:
             raise UserError(f"{str(before)!r} and {str(path)!r} are the same folder; name it once")
-        if not os.access(path, os.R_OK | os.X_OK):
-            raise UserError(f"results folder {str(path)!r} cannot be read (Permission denied)")
-        store.check_schema()
-        if not any(any((store.files / part).glob("*.json")) for part in ("plans", "records")):
-            raise UserError(f"expected a results folder or a pack, and {str(path)!r} has no plan and no record")
-        stores.append(store)
+        stores.append(readable(path))
     return stores
+
+
+def readable(path: Path) -> Store:
+    """The store of a results folder or a pack that holds something.
+
+    Args:
+        path: the folder.
+
+    Raises:
+        UserError: it is missing or empty, cannot be read, or has another schema.
+    """
+    store = existing(path)
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise UserError(f"results folder {str(path)!r} cannot be read (Permission denied)")
+    store.check_schema()
+    if not any(any((store.files / part).glob("*.json")) for part in ("plans", "records")):
+        raise UserError(f"expected a results folder or a pack, and {str(path)!r} has no plan and no record")
+    return store
 
 
 def _expect_free(folder: Path, stores: Sequence[Store]) -> None:

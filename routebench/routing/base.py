@@ -36,7 +36,8 @@ class Routed:
         iteration: how many iterations led here.
         memory: whatever else the next iteration needs.
         loss: a loss of the method's own for each lane, such as one that balances coupling. In training, its mean over
-            lanes is added to the loss, for every layer; a weight of it is a hyperparameter of the method.
+            lanes is added to the loss, for every layer; a weight of it is a hyperparameter of the method. Networks that
+            train by an objective of their own, the loss `own`, leave it out.
     """
 
     poses: Poses

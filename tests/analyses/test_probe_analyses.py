@@ -232,7 +232,7 @@ def test_one_seed_of_one_method_is_enough(runs):
     for name in ("probe-table", "probe-curves"):
         found = analyses[name](replace(runs, results=one))
         assert set(found.numbers["name"]) == {"dynamic T=1", "dynamic T=3"}
-        assert found.reading
+        assert found.reading.endswith((".", "?"))
 
 
 def test_one_view_is_enough_for_a_table(runs):

@@ -486,3 +486,11 @@ def test_bad_folders_beside_are_told_in_one_line(one, tmp_path, call):
     for wrong in (tmp_path / "nothing", tmp_path, one):
         done = call("report", one, "--beside", wrong)
         assert (done.code, done.out, done.error.count("\n")) == (2, "", 1), done
+    suite = tmp_path / "small.toml"
+    suite.write_text(SUITE.format(protocol="brightness", seeds=2, more=NAMED))
+    for wrong in (tmp_path / "nothing", tmp_path):
+        done = call("suite", suite, "--plugin", PARTS, "--results", tmp_path / "own", "--beside", wrong)
+        assert (done.code, done.error.count("\n")) == (2, 1), done
+        with pytest.raises(UserError):
+            routebench.run_suite(suite, plugins=PARTS, results=tmp_path / "own", beside=wrong)
+    assert not (tmp_path / "own").exists(), "it is told before anything is trained"

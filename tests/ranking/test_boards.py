@@ -46,7 +46,16 @@ def test_a_board_was_taken_from_the_pack_as_it_is_now(name):
 def test_uniform_routing_is_planned_today_as_it_was_published(name, tmp_path):
     """Else `rank` would refuse the board: publish its results again."""
     board = board_of(name)
-    ranking.expect_comparable(Wanted(board, "em", results=tmp_path), published(board))
+    wanted, known = Wanted(board, "em", results=tmp_path), published(board)
+    ranking.expect_comparable(wanted, known)
+    other = replace(known)
+    object.__setattr__(other, "record", lambda key: changed(known.record(key)))
+    with pytest.raises(UserError, match="got another data_fingerprint"):
+        ranking.expect_comparable(wanted, other)
+
+
+def changed(record):
+    return replace(record, identity=replace(record.identity, data_fingerprint="0" * 16))
 
 
 def test_all_boards_are_small():
