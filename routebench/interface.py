@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from routebench.catalogue import refuse_unknown
 from routebench.engine.isolation import STEP_LIMIT, Ended, alone, import_plugin, step, with_plugins
-from routebench.errors import UserError
+from routebench.errors import UserError, shown
 from routebench.given import checked
 from routebench.quantities import seconds, size
 from routebench.quantities import seeds as seeds_of
@@ -348,6 +348,61 @@ def compare(
 
     accepted, seen = read_tolerances(several(tolerances)), read_tolerances(several(must_see), "--must-see")
     return compare_folders(Path(base), Path(head), Wishes(several(metrics), several(methods), accepted, alpha, seen))
+
+
+@checked
+def extract_features(
+    backbone: str,
+    data: str,
+    output: str | Path,
+    *,
+    layer: str = "",
+    size: int = 224,
+    weights: str = "",
+    float32: bool = False,
+    batch: int = 64,
+    device: str = "auto",
+) -> Path:
+    """Writes the features that a frozen network gives of a data set, which `features:FILE` then names.
+
+    Interrupted, the same call goes on where it was, and writes the same bytes. Standard error tells how far it is.
+
+    Args:
+        backbone: `efficientnet-lite0`; or `timm:NAME` or `torchvision:NAME`.
+        data: name of a data set of pictures.
+        output: the file to write, which ends in `.safetensors`.
+        layer: module whose output is taken; empty for the last that has places.
+        size: height and width that images are scaled to, in pixels.
+        weights: a file of weights; `random` to draw them; empty for those that the library finds.
+        float32: numbers of 32 bits in place of 16.
+        batch: images in a pass of the network.
+        device: where the network runs.
+
+    Returns:
+        the file.
+
+    Raises:
+        UserError: the file is there already or has another ending, there is no such network, layer, weights or data
+            set, or the disk has no room.
+    """
+    import torch
+
+    from routebench.atomic import told_when_full
+    from routebench.data import extract, load, pretrained
+    from routebench.engine.running import choose_device
+
+    file = Path(output)
+    if file.suffix != ".safetensors":
+        raise UserError(f"expected an output that ends in .safetensors, got {shown(file)}")
+    if file.exists():
+        raise UserError(f"expected an output that is not there yet, got {shown(file)}; remove it, or name another")
+    if file.parent.exists() and not file.parent.is_dir():
+        raise UserError(f"expected an output in a folder, got {shown(file)}; {shown(file.parent)} is none")
+    where = torch.device(choose_device(device))
+    network = pretrained(backbone, layer=layer, size=size, weights=weights, device=where)
+    with told_when_full(file.parent):
+        extract(network, load(data), file, kind="float32" if float32 else "float16", batch=batch)
+    return file
 
 
 @checked

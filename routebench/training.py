@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from routebench.checkpoint import Checkpoint, DamagedCheckpoint
-from routebench.data import Images, TrainingData, augmentations
+from routebench.data import Images, Tokens, TrainingData, augmentations
 from routebench.errors import Diverged, UserError
 from routebench.losses import LOSSES, Labels, Moment, reconstruction
 from routebench.models.network import Output, set_progress
@@ -53,7 +54,7 @@ class Epoch:
 
 def fit(
     network: nn.Module,
-    data: TrainingData,
+    data: TrainingData[Any],
     recipe: Recipe,
     *,
     seed: int,
@@ -112,28 +113,26 @@ def fit(
 class _Loop:
     """The state of a training run."""
 
-    def __init__(self, network: nn.Module, data: TrainingData, recipe: Recipe, seed: int, device: torch.device):
+    def __init__(self, network: nn.Module, data: TrainingData[Any], recipe: Recipe, seed: int, device: torch.device):
         self.device, self.recipe, self.seed, self.data = device, recipe, seed, data
         layout = torch.channels_last if recipe.channels_last else torch.contiguous_format
         self.network = network.to(device).to(memory_format=layout)  # type: ignore[call-overload]
         self.layout = layout
         self.optimiser = make_optimiser(network, recipe)
-        self.pixels = data.train.pixels.to(device)
-        self.labels = data.train.labels.to(device)
-        self.steps = math.ceil(len(self.labels) / recipe.batch_size)
+        self.train: Images | Tokens = data.train.to(device)
+        self.steps = math.ceil(len(self.train) / recipe.batch_size)
         self.best: dict[str, Tensor] = {}
 
     def run_epoch(self, epoch: int, on_progress: Callable[[float], None]) -> Epoch:
         """One pass over the training part, and a look at the held-out part."""
         started = time.perf_counter()
-        recipe, augment = self.recipe, augmentations[self.recipe.augmentation]
-        order = torch.randperm(len(self.labels), generator=_generator("cpu", self.seed, epoch, 0)).to(self.device)
+        recipe, train = self.recipe, self.train
+        order = torch.randperm(len(train), generator=_generator("cpu", self.seed, epoch, 0)).to(self.device)
         noise = _generator(self.device, self.seed, epoch, 1)
         draws = _generator(self.device, self.seed, epoch, 4)
         torch.manual_seed(_mixed(self.seed, epoch, 5))  # for what layers draw themselves
         if self.data.compose is not None:
-            composed = self.data.compose(_generator(self.device, self.seed, epoch, 2))
-            self.pixels, self.labels = composed.pixels, composed.labels
+            train = self.data.compose(_generator(self.device, self.seed, epoch, 2))
         totals = torch.zeros(3, device=self.device)
         watch = _DivergenceWatch(self.device)
         self.network.train()
@@ -143,16 +142,16 @@ class _Loop:
             set_progress(self.network, moment.progress)
             for group in self.optimiser.param_groups:
                 group["lr"] = recipe.rate_at(step, epoch)
-            images = augment(_scaled(self.pixels[chosen], self.layout), noise)
             loss, right, added = training_step(
-                self.network, self.optimiser, images, self.labels[chosen], recipe=recipe, moment=moment, draws=draws
-            )
+                self.network, self.optimiser, self._batch(train, chosen, noise), train.labels[chosen],
+                recipe=recipe, moment=moment, draws=draws,
+            )  # fmt: skip
             totals += torch.stack([loss * len(chosen), right, added * len(chosen)])
             watch.see(loss, step)
             on_progress((step + 1) / (recipe.epochs * self.steps))
         watch.raise_if_bad()
         set_progress(self.network, (epoch + 1) / recipe.epochs)
-        mean_loss, accuracy, mean_added = (totals / len(self.labels)).tolist()
+        mean_loss, accuracy, mean_added = (totals / len(train)).tolist()
         held_out = (
             None if self.data.held_out is None else evaluate(self.network, self.data.held_out, recipe, self.device)
         )
@@ -166,6 +165,14 @@ class _Loop:
             seconds=time.perf_counter() - started,
             added_loss=mean_added,
         )
+
+    def _batch(self, train: Images | Tokens, chosen: Tensor, noise: torch.Generator) -> tuple[Tensor, ...]:
+        """Inputs of a step; pictures are augmented, and lie in memory as the recipe says."""
+        inputs = train.inputs(chosen, self.device)
+        if isinstance(train, Tokens):
+            return inputs
+        images = inputs[0].contiguous(memory_format=self.layout)
+        return (augmentations[self.recipe.augmentation](images, noise),)
 
     def keep_best(self, epochs: list[Epoch]) -> None:
         """Remembers the best epoch's weights, if the held-out part selects; ties go to the earlier epoch."""
@@ -211,7 +218,7 @@ class _Loop:
 def training_step(
     network: nn.Module,
     optimiser: torch.optim.Optimizer,
-    images: Float[Tensor, "batch channel height width"],
+    inputs: tuple[Tensor, ...],
     labels: Labels,
     *,
     recipe: Recipe,
@@ -220,23 +227,32 @@ def training_step(
 ) -> tuple[Float[Tensor, ""], Tensor, Float[Tensor, ""]]:
     """Takes one step of the optimizer.
 
+    Args:
+        network: the network, in training mode.
+        optimiser: the optimizer of its parameters.
+        inputs: arguments of the network: a batch of images; or of tokens, and their mask if they have one.
+        labels: labels of the batch.
+        recipe: the recipe, for loss and precision.
+        moment: how far training has come.
+        draws: for the random numbers of a network's own objective.
+
     Returns:
         the loss before it; how many images were classified rightly, NaN with the network's own objective, which draws
         its random numbers from `draws`; and the part of the loss that routing methods added.
     """
     if recipe.loss == OWN:
-        with _precision(recipe, images.device):
-            loss = network.objective(images, draws).float()  # type: ignore[operator]  # `fit` looks for it
+        with _precision(recipe, inputs[0].device):
+            loss = network.objective(inputs[0], draws).float()  # type: ignore[operator]  # `fit` looks for it
         _descend(optimiser, loss)
         loss = loss.detach()
         return loss, torch.full_like(loss, math.nan), torch.zeros_like(loss)
-    with _precision(recipe, images.device):
-        output = network(images)
+    with _precision(recipe, inputs[0].device):
+        output = network(*inputs)
         decoded = network.reconstruct(output, labels) if recipe.reconstruction > 0 else None  # type: ignore[operator]  # a network with a decoder has it
     output = Output(output.logits.float(), output.scores.float(), output.layers)
     loss = LOSSES[recipe.loss](output, labels, moment)
     if decoded is not None:
-        loss = loss + recipe.reconstruction * reconstruction(images, decoded.float())
+        loss = loss + recipe.reconstruction * reconstruction(inputs[0], decoded.float())
     added = output.added_loss
     if added is not None:
         loss = loss + added
@@ -292,7 +308,7 @@ class Evaluation:
 
 
 @torch.no_grad()
-def evaluate(network: nn.Module, images: Images, recipe: Recipe, device: torch.device) -> Evaluation:
+def evaluate(network: nn.Module, images: Images | Tokens, recipe: Recipe, device: torch.device) -> Evaluation:
     """The answers of a network, in evaluation mode, and the loss that it was trained with."""
     if recipe.loss == OWN:
         return _objective_of(network, images, recipe, device)
@@ -301,9 +317,9 @@ def evaluate(network: nn.Module, images: Images, recipe: Recipe, device: torch.d
     scores, losses = [], []
     for start in range(0, len(images.labels), EVALUATION_BATCH):
         labels = images.labels[start : start + EVALUATION_BATCH].to(device)
-        pixels = _scaled(images.pixels[start : start + EVALUATION_BATCH].to(device), torch.contiguous_format)
+        inputs = images.inputs(slice(start, start + EVALUATION_BATCH), device)
         with _precision(recipe, device):
-            output = network(pixels)
+            output = network(*inputs)
         output = Output(output.logits.float(), output.scores.float(), output.layers)
         scores.append(output.scores)
         loss, added = LOSSES[recipe.loss](output, labels, Moment()), output.added_loss
@@ -316,13 +332,13 @@ def evaluate(network: nn.Module, images: Images, recipe: Recipe, device: torch.d
     return Evaluation(predicted, correct, total / len(correct), 100 * float(correct.double().mean()), found)
 
 
-def _objective_of(network: nn.Module, images: Images, recipe: Recipe, device: torch.device) -> Evaluation:
+def _objective_of(network: nn.Module, images: Images | Tokens, recipe: Recipe, device: torch.device) -> Evaluation:
     """The mean of a network's own objective, in evaluation mode, with the same random numbers for whoever asks."""
     was_training = network.training
     network.eval()
     draws, losses = _generator(device, 0, 0, 3), []
     for start in range(0, len(images), EVALUATION_BATCH):
-        pixels = _scaled(images.pixels[start : start + EVALUATION_BATCH].to(device), torch.contiguous_format)
+        pixels, *_ = images.inputs(slice(start, start + EVALUATION_BATCH), device)
         with _precision(recipe, device):
             losses.append(network.objective(pixels, draws).float() * len(pixels))  # type: ignore[operator]
     network.train(was_training)
@@ -365,10 +381,6 @@ def _expect_optimizer(found: Checkpoint, name: str) -> None:
     saved = found.notes.get("optimizer", "RMSprop" if name == "TensorFlowRMSProp" else name)
     if saved != name:
         raise DamagedCheckpoint(f"the checkpoint is of the optimizer {saved}, not {name}")
-
-
-def _scaled(pixels: Tensor, layout: torch.memory_format) -> Float[Tensor, "batch channel height width"]:
-    return pixels.to(torch.float32).div_(255).contiguous(memory_format=layout)
 
 
 def _generator(device: torch.device | str, seed: int, epoch: int, stream: int) -> torch.Generator:

@@ -111,8 +111,7 @@ class Equilibrium:
         packing = Packing(first, len(primary.poses))
 
         def once(states: Tensor, images: Tensor) -> Tensor:
-            some = Capsules(primary.poses[images], primary.activations[images])
-            updated, _ = _pass(layers, some, packing.unpack(states))
+            updated, _ = _pass(layers, primary.at(images), packing.unpack(states))
             return packing.pack(updated)
 
         with _buffers_kept(layers):

@@ -166,6 +166,11 @@ class CapsuleLayer(nn.Module):
                 f" of shape {tuple(children.shape)}" if isinstance(children, Tensor) else ""
             )
             raise TypeError(f"{name}: expected Capsules(poses, activations), got {found}")
+        if children.mask is not None and isinstance(self, ConvCapsules):
+            raise ValueError(f"{name}: expected a dense layer for capsules with a mask, got a convolutional one")
+        if children.mask is not None and not getattr(method, "masks", True):
+            found = type(method).__name__
+            raise ValueError(f"{name}: expected capsules without a mask, which {found} cannot respect; see its page")
         *place, pose = children.poses.shape[1:]
         if pose != method.sizes.pose_below:
             raise ValueError(f"{name}: expected children with poses of {method.sizes.pose_below} elements, got {pose}")
@@ -234,8 +239,9 @@ class DenseCapsules(CapsuleLayer):
         flat = children.flat()
         cells = self.grid[0] * self.grid[1]
         weight = self.weight.repeat(cells, 1, 1, 1) if self.share else self.weight  # types run fastest
-        competition = Competition(self.routing.competition, orphan=self.routing.orphan)
-        return Votes(flat.poses, weight, competition, offset=self.offset), flat.activations
+        competition = Competition(self.routing.competition, orphan=self.routing.orphan, present=flat.mask)
+        there = flat.activations if flat.mask is None else flat.activations.masked_fill(~flat.mask, 0)
+        return Votes(flat.poses, weight, competition, offset=self.offset), there
 
     def capsules(self, routed: RoutedCapsules, batch: int) -> Capsules:
         """(batch, parent, pose)."""

@@ -6,7 +6,8 @@ layer, an image and a parent position (position runs fastest).
 
 from dataclasses import dataclass, field
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 Poses = Float[Tensor, "lane parent pose"]
@@ -49,12 +50,15 @@ class Capsules:
             out, and are then 1; a layer whose routing method weights children by them refuses such capsules.
         logits: their log odds, where routing computed them first.
         loss: the mean over lanes of a loss that routing adds; None where it adds none.
+        mask: the capsules that are there, the shape of `activations`, where images have different numbers of them; None
+            where all are there. The others have no vote, whatever their poses are.
     """
 
     poses: Tensor
     activations: Tensor = None  # type: ignore[assignment]  # a tensor as soon as capsules are there
     logits: Tensor | None = None
     loss: Tensor | None = None
+    mask: Bool[Tensor, "..."] | None = None
     has_activations: bool = field(init=False, repr=False)
     """Tells whether activations were given."""
 
@@ -72,16 +76,29 @@ class Capsules:
             object.__setattr__(self, "activations", self.poses.new_ones(found[:-1]))
         if (of_activations := tuple(self.activations.shape)) != found[:-1]:
             raise ValueError(f"Capsules: expected activations of shape {found[:-1]}, got {of_activations}")
+        if self.mask is not None and (self.mask.dtype != torch.bool or self.mask.shape != found[:-1]):
+            told = f"{str(self.mask.dtype).removeprefix('torch.')} {tuple(self.mask.shape)}"
+            raise ValueError(f"Capsules: expected mask as bool {found[:-1]}, got {told}")
 
     @property
     def on_grid(self) -> bool:
         """Tells whether the capsules lie on a height x width grid."""
         return self.poses.ndim == 5
 
+    def at(self, images: Tensor) -> "Capsules":
+        """The capsules of some images.
+
+        Args:
+            images: numbers of images in the batch.
+        """
+        mask = None if self.mask is None else self.mask[images]
+        return Capsules(self.poses[images], self.activations[images], mask=mask)
+
     def flat(self) -> "Capsules":
         """The same capsules without the grid: (batch, capsule, pose), types fastest."""
         if not self.on_grid:
             return self
-        given = {"activations": self.activations if self.has_activations else None, "logits": self.logits}
+        given = {"activations": self.activations if self.has_activations else None}
+        given |= {"logits": self.logits, "mask": self.mask}
         known = {name: value.flatten(1, 3) for name, value in given.items() if value is not None}
         return Capsules(self.poses.flatten(1, 3), **known)

@@ -23,7 +23,7 @@ def single_precision(children: Capsules) -> Iterator[Capsules]:
         return
     logits = None if children.logits is None else _single(children.logits)
     with torch.autocast(device, enabled=False):
-        yield Capsules(_single(children.poses), _single(children.activations), logits)
+        yield Capsules(_single(children.poses), _single(children.activations), logits, mask=children.mask)
 
 
 def _single(value: Tensor) -> Tensor:

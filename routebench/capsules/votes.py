@@ -5,7 +5,7 @@ from copy import copy
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -25,7 +25,8 @@ class Votes:
         children: poses of the layer below. In a dense layer every cell is a child; in a convolutional one, each lane
             sees the cells of its window, in the order row, column, type.
         weight: (child, parent, pose in, pose out), or (child, parent, P, P) for P x P matrix poses.
-        competition: how logits become coupling; its windows make the layer a convolutional one.
+        competition: how logits become coupling; its windows make the layer a convolutional one, and its `present` says
+            which children are there.
         offset: added to every vote of a child, (child, pose out); coordinates enter here.
     """
 
@@ -42,6 +43,11 @@ class Votes:
         if (children.shape[1], weight.shape[0]) != (cells, seen):
             found = f"{children.shape[1]} cells below and weights for {weight.shape[0]} children"
             raise ValueError(f"expected {cells} cells below and weights for {seen} children, got {found}")
+        if (present := competition.present) is not None:
+            if present.shape != children.shape[:2]:
+                shape = tuple(children.shape[:2])
+                raise ValueError(f"expected the children that are there as {shape}, got {tuple(present.shape)}")
+            children = children.masked_fill(~present[..., None], 0)
         self.competition = competition
         """Turns logits of one's own into coupling."""
         self._given = Sweep(children, weight, competition, offset, packed=WeakTensorKeyDictionary())
@@ -60,6 +66,18 @@ class Votes:
     def children(self) -> int:
         """Children that a lane sees."""
         return self._given.weight.shape[0]
+
+    @property
+    def present(self) -> Bool[Tensor, "lane child"] | None:
+        """The children that are there; None where all are. The others have zeros for votes, and no weight in sums."""
+        return self.competition.present
+
+    @property
+    def there(self) -> int | Float[Tensor, "lane 1"]:
+        """The number of children that are there; of each lane, where lanes differ in it."""
+        if self.present is None:
+            return self.children
+        return self.present.sum(dim=1, keepdim=True).to(self._given.children.dtype)
 
     @property
     def parents(self) -> int:
@@ -83,7 +101,7 @@ class Votes:
             axis: one of `AXES`.
         """
         own = copy(self)
-        own.competition = Competition(axis, windows=self.competition.windows, orphan=self.competition.orphan)
+        own.competition = self.competition.over(axis)
         own._given = replace(self._given, competition=own.competition)
         return own
 
@@ -141,6 +159,9 @@ class Votes:
             constant_coupling: stop the gradient at the coupling.
             watched: whether `watch` is called; not for a sweep whose coupling the next one makes again.
         """
+        if self.present is not None:
+            there = self.present.to(self._given.children.dtype)
+            weights = there if weights is None else weights * there
         given = replace(
             self._given,
             query=query,
@@ -170,6 +191,8 @@ class Votes:
             coupling: the coefficients.
             shown: what `watch` is called with, where coefficients are made of coupling and not that itself.
         """
+        if self.present is not None:
+            coupling = coupling * self.present[..., None]
         if self.watch is not None:
             self.watch(coupling.expand(self.lanes, -1, -1) if shown is None else shown)
         if (stored := self._kept) is not None:

@@ -9,14 +9,17 @@
 from routebench.data._load import declared_where_missing, load, read_again
 from routebench.data.affnist import CANVAS, VARIANTS, affnist_is_there, place
 from routebench.data.augment import Augmentation, augmentations
+from routebench.data.backbones import pretrained
 from routebench.data.corruptions import CORRUPTIONS, SEVERITIES, corrupted
 from routebench.data.dataset import Dataset, Images, TrainingData, facts, fingerprint, stratified_split
+from routebench.data.extracting import extract
 from routebench.data.folds import unfolded
 from routebench.data.official import absent, data_root
 from routebench.data.pinning import pinned
 from routebench.data.rotation import draw_angles, rotate
 from routebench.data.seal import FOLD, sealed_test_images
 from routebench.data.taking import Taken, at_most, whole_name
+from routebench.data.tokens import Tokens
 from routebench.data.torchvision_sets import PUBLISHED
 from routebench.data.unused import near_missing
 
@@ -31,6 +34,7 @@ __all__ = [
     "Dataset",
     "Images",
     "Taken",
+    "Tokens",
     "TrainingData",
     "absent",
     "affnist_is_there",
@@ -40,12 +44,14 @@ __all__ = [
     "data_root",
     "declared_where_missing",
     "draw_angles",
+    "extract",
     "facts",
     "fingerprint",
     "load",
     "near_missing",
     "pinned",
     "place",
+    "pretrained",
     "read_again",
     "rotate",
     "sealed_test_images",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from threading import RLock
+from typing import Any
 
 from routebench.data.dataset import Dataset
 from routebench.data.official import no_downloads
@@ -22,7 +23,7 @@ _declaring: list[set[str]] = []
 """One for each `declared_where_missing` that is open: the names of data sets whose size stood in."""
 
 
-def load(name: str) -> Dataset:
+def load(name: str) -> Dataset[Any]:
     """The data set `name`, kept while nothing changes that it was read from.
 
     A folder of images is read again when its files or their times do, and a data set of a plug-in with the next plan.
@@ -47,7 +48,7 @@ def load(name: str) -> Dataset:
                 return _loaded(*asked, False)
         except FilesMissing:
             _declaring[-1].add(name)
-            found: Dataset = declared(name)
+            found: Dataset[Any] = declared(name)
             return found
 
 
@@ -92,7 +93,7 @@ def _expect_no_path(name: str) -> None:
 class _Kept:
     """A data set, and the state of all that it was read from: of its own name, and of each that its loader loaded."""
 
-    data: Dataset
+    data: Dataset[Any]
     states: Mapping[str, object]
 
 
@@ -111,7 +112,7 @@ def read_again() -> None:
     _plan = next(_plans)
 
 
-def _loaded(name: str, root: str | None, folder: Path, stand_ins: bool) -> Dataset:
+def _loaded(name: str, root: str | None, folder: Path, stand_ins: bool) -> Dataset[Any]:
     """The data set, kept while the state of what it was read from stays.
 
     Args:
@@ -149,23 +150,23 @@ def reads(name: str) -> None:
 
 def _state(name: str) -> object:
     """State that changes when a data set may have: its loader, and files it tells; of a plug-in, with each plan."""
-    registered, path = _registered(name)
-    loader = datasets.entries[registered] if registered in datasets else None  # not as a look-up wraps it
+    kind, path = registered(name)
+    loader = datasets.entries[kind] if kind in datasets else None  # not as a look-up wraps it
     stamp = getattr(loader, "stamp", None)
-    own = _plan if datasets.origin(registered) != SHIPPED else None
+    own = _plan if datasets.origin(kind) != SHIPPED else None
     return loader, own, None if stamp is None else stamp(path)
 
 
-def _registered(name: str) -> tuple[str, str]:
+def registered(name: str) -> tuple[str, str]:
     """The name of a loader, and what it is given, if it takes anything."""
     kind, colon, path = name.partition(":")
     return (f"{kind}:PATH", path) if colon and f"{kind}:PATH" in datasets else (name, "")
 
 
-def _read(name: str) -> Dataset:
-    registered, path = _registered(name)
-    if registered != name:
-        data = datasets[registered](path)
+def _read(name: str) -> Dataset[Any]:
+    kind, path = registered(name)
+    if kind != name:
+        data = datasets[kind](path)
     else:
         _expect_no_path(name)
         data = datasets[name]()

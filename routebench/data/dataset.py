@@ -1,22 +1,25 @@
 """Data sets, and how parts are held out of them."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import TypeVar
 
+from routebench.data.labels import described, expect_labels, expect_tensor, one_label
 from routebench.data.seal import expect_unsealed
+from routebench.data.tokens import Tokens
 from routebench.errors import UserError
 
 HELD_OUT_FRACTION = 0.1
 SPLIT_SEED = 0  # of the data, not of a run: every run seed trains and selects on the same images
 
-Loader = TypeVar("Loader", bound=Callable[..., "Dataset"])
+Loader = TypeVar("Loader", bound=Callable[..., "Dataset[Any]"])
 Compose = Callable[[torch.Generator], "Images"]
 """Makes the training images of one epoch, always as many, on the generator's device."""
 
@@ -63,20 +66,15 @@ class Images:
 
     def __post_init__(self) -> None:
         for name, values in (("pixels", self.pixels), ("labels", self.labels)):
-            _expect_tensor(name, values)
+            expect_tensor(name, values)
         if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
             raise UserError(
-                f"expected pixels as uint8 (n, channels, height, width), got {_described(self.pixels)}; "
+                f"expected pixels as uint8 (n, channels, height, width), got {described(self.pixels)}; "
                 "scale them to 0..255 and add the missing axes"
             )
-        kind = (torch.int64, 1), (torch.bool, 2)
-        if (self.labels.dtype, self.labels.ndim) not in kind or self.labels.shape[0] != self.pixels.shape[0]:
-            raise UserError(
-                f"expected labels as int64 ({len(self.pixels)},), one per image, or as bool ({len(self.pixels)}, "
-                f"classes) for several, got {_described(self.labels)}"
-            )
+        expect_labels(self.labels, len(self.pixels))
         if not self.pixels.numel():
-            raise UserError(f"expected at least one image of at least one pixel, got {_described(self.pixels)}")
+            raise UserError(f"expected at least one image of at least one pixel, got {described(self.pixels)}")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -96,8 +94,8 @@ class Images:
         """The images that show exactly one class, with its number as label; all of them where each has one anyway."""
         if not self.multi_label:
             return self
-        alone = (self.labels.sum(dim=1) == 1).nonzero()[:, 0]
-        return Images(self.pixels[alone], self.labels[alone].to(torch.int64).argmax(dim=1))
+        alone, labels = one_label(self.labels)
+        return Images(self.pixels[alone], labels)
 
     def at(self, indices: Tensor) -> "Images":
         """The images at `indices`, in that order.
@@ -115,9 +113,36 @@ class Images:
         """
         return Images(torch.cat([self.pixels, more.pixels]), torch.cat([self.labels, more.labels]))
 
+    def inputs(self, chosen: Tensor | slice, device: torch.device) -> tuple[Tensor, ...]:
+        """What a network is called with: images in float32, with values in [0, 1].
+
+        Args:
+            chosen: places of images in this part, or a slice of it.
+            device: the device that they are put on.
+        """
+        return (self.pixels[chosen].to(device).to(torch.float32).div_(255),)
+
+    def to(self, device: torch.device) -> "Images":
+        """The same on a device."""
+        return Images(self.pixels.to(device), self.labels.to(device))
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """Everything that tells these images from others: shape, pixels and labels."""
+        yield str(tuple(self.pixels.shape)).encode()
+        for tensor in (self.pixels, self.labels):
+            yield np.ascontiguousarray(tensor.numpy()).data
+
+    def each(self) -> Iterator[memoryview]:
+        """The pixels of each image, for comparisons of images with each other."""
+        return (image.data for image in np.ascontiguousarray(self.pixels.numpy()))
+
+
+Part = TypeVar("Part", Images, Tokens, default=Images)
+"""What a part of a data set is made of."""
+
 
 @dataclass(frozen=True)
-class TrainingData:
+class TrainingData(Generic[Part]):
     """All that training code ever sees of a data set: it cannot look at a test image. `compose` as in `Dataset`.
 
     `held_out` is None where these images are trained on too.
@@ -125,12 +150,12 @@ class TrainingData:
 
     name: str
     classes: tuple[str, ...]
-    train: Images
-    held_out: Images | None
+    train: Part
+    held_out: Part | None
     fingerprint: str
     compose: Compose | None = None
 
-    def whole(self) -> "TrainingData":
+    def whole(self) -> "TrainingData[Part]":
         """The same with the held-out images in the training part.
 
         Raises:
@@ -147,8 +172,8 @@ class TrainingData:
 
 
 @dataclass(frozen=True)
-class Dataset:
-    """A data set in three parts that share no image.
+class Dataset(Generic[Part]):
+    """A data set in three parts that share no item: `Images` in all of them, or `Tokens`.
 
     Args:
         name: the name that the user calls it by; only official bytes carry an official name.
@@ -172,9 +197,9 @@ class Dataset:
 
     name: str
     classes: tuple[str, ...]
-    train: Images
-    held_out: Images
-    test: Images
+    train: Part
+    held_out: Part
+    test: Part
     fingerprint: str
     source: str
     compose: Compose | None = None
@@ -191,33 +216,36 @@ class Dataset:
     def __post_init__(self) -> None:
         self._check_conditions()
         for part, images in (("train", self.train), ("held-out", self.held_out), ("test", self.test)):
+            if type(images) is not type(self.train):
+                found = f"{type(images).__name__} beside {type(self.train).__name__}"
+                raise UserError(f"data set {self.name!r}: expected parts of one kind, got {found}")
             if images.shape != self.train.shape:
                 raise UserError(
-                    f"data set {self.name!r}: expected {part} images of shape {self.train.shape} as in the training "
-                    f"part, got {images.shape}; resize them"
+                    f"data set {self.name!r}: expected {part} items of shape {self.train.shape} as in the training "
+                    f"part, got {images.shape}; make them alike"
                 )
             if images.multi_label != self.train.multi_label:
                 raise UserError(
                     f"data set {self.name!r}: expected {part} labels of the same kind as in the training part, "
-                    f"got {_described(images.labels)} beside {_described(self.train.labels)}"
+                    f"got {described(images.labels)} beside {described(self.train.labels)}"
                 )
             self._check_classes(part, images.labels)
 
     def _check_conditions(self) -> None:
         for name, values in self.conditions.items():
-            _expect_tensor(f"data set {self.name!r}: the condition {name!r}", values)
+            expect_tensor(f"data set {self.name!r}: the condition {name!r}", values)
             if values.shape != (len(self.test),):
                 raise UserError(
                     f"data set {self.name!r}: expected the condition {name!r} as ({len(self.test)},), one per test "
-                    f"image, got {_described(values)}"
+                    f"image, got {described(values)}"
                 )
         expected = len(self.train) + len(self.held_out)
         if self.objects is not None:
-            _expect_tensor(f"data set {self.name!r}: objects", self.objects)
+            expect_tensor(f"data set {self.name!r}: objects", self.objects)
         if self.objects is not None and self.objects.shape != (expected,):
             raise UserError(
                 f"data set {self.name!r}: expected objects as ({expected},), one per training and held-out image, got "
-                f"{_described(self.objects)}"
+                f"{described(self.objects)}"
             )
 
     def _check_classes(self, part: str, labels: Tensor) -> None:
@@ -225,7 +253,7 @@ class Dataset:
             if labels.shape[1] != len(self.classes):
                 raise UserError(
                     f"data set {self.name!r}: expected {part} labels with a column for each of {len(self.classes)} "
-                    f"classes, got {_described(labels)}"
+                    f"classes, got {described(labels)}"
                 )
             return
         lowest, highest = int(labels.min()), int(labels.max())
@@ -236,7 +264,7 @@ class Dataset:
             )
 
     @classmethod
-    def of(cls, name: str, classes: tuple[str, ...], train: Images, test: Images, source: str) -> "Dataset":
+    def of(cls, name: str, classes: tuple[str, ...], train: Part, test: Part, source: str) -> "Dataset[Part]":
         """A data set from its two official parts: holds out a stratified tenth of `train`, the same in every run.
 
         Args:
@@ -253,22 +281,21 @@ class Dataset:
         parts = (train.at(kept), train.at(selection), test)
         return cls(name, classes, *parts, fingerprint=fingerprint(*parts), source=source)
 
-    def for_training(self) -> TrainingData:
+    def for_training(self) -> TrainingData[Part]:
         """The same without the test part."""
         return TrainingData(self.name, self.classes, self.train, self.held_out, self.fingerprint, self.compose)
 
 
-def fingerprint(*parts: Images) -> str:
-    """Sixteen hexadecimal digits of the SHA-256 over the shape, pixels and labels of every part, in order.
+def fingerprint(*parts: Images | Tokens) -> str:
+    """Sixteen hexadecimal digits of the SHA-256 over everything in every part, in order.
 
     Args:
         parts: the parts of a data set, on the CPU.
     """
     digest = hashlib.sha256()
     for part in parts:
-        digest.update(str(tuple(part.pixels.shape)).encode())
-        for tensor in (part.pixels, part.labels):
-            digest.update(np.ascontiguousarray(tensor.numpy()).data)
+        for piece in part.pieces():
+            digest.update(piece)
     return digest.hexdigest()[:16]
 
 
@@ -358,17 +385,3 @@ def _declared(stated: Mapping[str, Any], name: str, *, several: bool) -> Dataset
         source="its size alone: its files are not there",
         conditions={"familiar": torch.zeros(stated["test"], dtype=torch.bool)},  # so that no protocol lacks any
     )
-
-
-def _expect_tensor(name: str, values: object) -> None:
-    """Raises UserError for NumPy arrays and lists, which have types of their own."""
-    if isinstance(values, np.ndarray):
-        told = f"a NumPy array, {values.dtype} {values.shape}; torch.from_numpy(...) makes a tensor of it"
-        raise UserError(f"{name}: expected a torch tensor, got {told}")
-    if not isinstance(values, Tensor):
-        told = f"{type(values).__name__}; torch.as_tensor(...) makes a tensor of numbers"
-        raise UserError(f"{name}: expected a torch tensor, got {told}")
-
-
-def _described(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"

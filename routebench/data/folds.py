@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,12 +12,13 @@ from routebench.data._load import load
 from routebench.data.dataset import SPLIT_SEED, Dataset, Divisible, Images, fingerprint, stratified_split
 from routebench.data.seal import FOLD
 from routebench.data.taking import whole_name
+from routebench.data.tokens import Tokens
 from routebench.errors import UserError
 from routebench.registry import SHIPPED, datasets
 
 
 @datasets.register("fold:PATH")
-def fold(path: str) -> Dataset:
+def fold(path: str) -> Dataset[Any]:
     """One of several equal parts of another set's training images to test on, the others to train on: `fold:1/3:mnist`.
 
     None of that set's test images is in it. Every class gives its share to each part; a tenth of what is trained on is
@@ -54,7 +56,7 @@ def fold(path: str) -> Dataset:
         parts = _by_object(whole, data.objects, int(number), int(count))
         return Dataset(f"{FOLD}{path}", data.classes, *parts, fingerprint(*parts), source, left_out=data.left_out)
     kept, tested = _split(whole.labels, int(number), int(count))
-    parts_of_it = Dataset.of(f"{FOLD}{path}", data.classes, whole.at(kept), whole.at(tested), source)
+    parts_of_it: Dataset[Any] = Dataset.of(f"{FOLD}{path}", data.classes, whole.at(kept), whole.at(tested), source)
     return replace(parts_of_it, left_out=data.left_out)
 
 
@@ -65,7 +67,7 @@ def _registered(name: str) -> str:
     return kind if ":" in whole and kind in datasets else whole
 
 
-def _expect_apart(name: str, data: Dataset) -> None:
+def _expect_apart(name: str, data: Dataset[Any]) -> None:
     """Raises UserError for a set that hands out test images as training images."""
     tested = set(_digests(data.test))
     shared = sum(digest in tested for part in (data.train, data.held_out) for digest in _digests(part))
@@ -76,8 +78,8 @@ def _expect_apart(name: str, data: Dataset) -> None:
         )
 
 
-def _digests(images: Images) -> Iterator[bytes]:
-    return (hashlib.sha256(image.data).digest() for image in np.ascontiguousarray(images.pixels.numpy()))
+def _digests(part: Images | Tokens) -> Iterator[bytes]:
+    return (hashlib.sha256(item).digest() for item in part.each())
 
 
 def _by_object(images: Images, objects: torch.Tensor, number: int, count: int) -> tuple[Images, Images, Images]:

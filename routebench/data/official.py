@@ -104,6 +104,20 @@ def no_downloads() -> Iterator[None]:
         _offline.remove(mark)
 
 
+def expect_downloads(name: str, missing: str) -> None:
+    """Refuses to fetch or make files where nothing may be: while a plan is only looked at.
+
+    Args:
+        name: name of the data set.
+        missing: what is not there, in words.
+
+    Raises:
+        FilesMissing: nothing may be downloaded now.
+    """
+    if _offline:
+        raise FilesMissing(f"{name}: {missing}")
+
+
 def official_files(published: Published) -> dict[str, bytes]:
     """The verified contents of every file, downloaded first where one is missing.
 

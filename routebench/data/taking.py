@@ -1,30 +1,31 @@
 """Some images of a data set, so that a preset takes as long whatever data is named."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Generator
 
 from routebench.data._load import load, reads
-from routebench.data.dataset import Compose, Dataset, Images, fingerprint
+from routebench.data.dataset import Compose, Dataset, Images, Part, fingerprint
 from routebench.data.folder import some_of_folder
 from routebench.data.shares import shares, some_of
 from routebench.errors import UserError
 from routebench.registry import datasets
 
-TAKE, FOLDER = "take:", "folder:"
-"""Starts of the names of some images of a set, and of a folder."""
+TAKE, FEW, FOLDER = "take:", "few:", "folder:"
+"""Starts of the names of some images of a set, of few training images of it, and of a folder."""
 
 
 @dataclass(frozen=True)
-class Taken(Dataset):
+class Taken(Dataset[Part]):
     """Some images of a data set; `whole` is how many it has."""
 
     whole: int = 0
 
 
 @datasets.register("take:PATH")
-def take(path: str) -> Dataset:
+def take(path: str) -> Dataset[Any]:
     """Some images of another set, the same in every run: `take:5000:cifar10`. A set that has no more is taken whole.
 
     Each part and each class gives its share, to the nearest image. Of a folder, files are chosen before any is read.
@@ -38,7 +39,28 @@ def take(path: str) -> Dataset:
     return _some(name, int(number))
 
 
-def at_most(name: str, count: int | None) -> tuple[str, Dataset]:
+@datasets.register("few:PATH")
+def few(path: str) -> Dataset[Any]:
+    """Few training images of another set, and all of its test images: `few:500:cifar10`, the same in every run.
+
+    The number counts held-out images, too. Each class gives its share, to the nearest image.
+
+    Raises:
+        UserError: no number, no such set, too few images to have one of each class, or training images that are made
+            anew for every epoch.
+    """
+    number, colon, name = path.partition(":")
+    if not colon or not number.isdecimal() or not int(number) or name.startswith((FEW, TAKE)):
+        raise UserError(f"{FEW}{path}: expected {FEW}NUMBER:NAME, such as {FEW}500:cifar10")
+    data, count = load(name), int(number)
+    known = len(data.train) + len(data.held_out)
+    if data.compose is not None or count > known:
+        found = "images that are made anew for every epoch" if data.compose is not None else f"{known:,} of them"
+        raise UserError(f"{FEW}{path}: expected at least {count:,} fixed training images of {name}, got {found}")
+    return replace(_some_of_set(data, count, parts=2), name=f"{FEW}{path}")
+
+
+def at_most(name: str, count: int | None) -> tuple[str, Dataset[Any]]:
     """A data set, or some of its images where it has more than `count`; with the name by which this is loaded.
 
     A name that says how many to take has the last word.
@@ -60,7 +82,7 @@ def whole_name(name: str) -> str:
     return name.removeprefix(TAKE).partition(":")[2] if name.startswith(TAKE) else name
 
 
-def _some(name: str, count: int) -> Dataset:
+def _some(name: str, count: int) -> Dataset[Any]:
     if name.startswith(FOLDER):
         reads(name)
         few, whole = some_of_folder(name.removeprefix(FOLDER), count)
@@ -70,20 +92,28 @@ def _some(name: str, count: int) -> Dataset:
     return data if whole <= count else _named(_some_of_set(data, count), count, whole)
 
 
-def _named(data: Dataset, count: int, whole: int) -> Taken:
+def _named(data: Dataset[Any], count: int, whole: int) -> Taken[Any]:
     return Taken(**{**vars(data), "name": f"{TAKE}{count}:{data.name}"}, whole=whole)
 
 
-def _some_of_set(data: Dataset, count: int) -> Dataset:
-    parts = (data.train, data.held_out, data.test)
-    counts = shares([len(part) for part in parts], count, at_least=1)
+def _some_of_set(data: Dataset[Any], count: int, parts: int = 3) -> Dataset[Any]:
+    """Some images of a set.
+
+    Args:
+        data: the set.
+        count: how many.
+        parts: how many of its parts give their share: training, held-out and test; the rest stay whole.
+    """
+    all_parts = (data.train, data.held_out, data.test)
+    sizes = [len(part) for part in all_parts]
+    counts = [*shares(sizes[:parts], count, at_least=1), *sizes[parts:]]
     every_class = 0 if data.train.multi_label else 1
     chosen = [
         some_of(part.labels, size, at_least) if size < len(part) else torch.arange(len(part))
-        for part, size, at_least in zip(parts, counts, (every_class, 0, 0), strict=True)
+        for part, size, at_least in zip(all_parts, counts, (every_class, 0, 0), strict=True)
     ]
     left = torch.cat([chosen[0], len(data.train) + chosen[1]])
-    train, held_out, test = (part.at(indices) for part, indices in zip(parts, chosen, strict=True))
+    train, held_out, test = (part.at(indices) for part, indices in zip(all_parts, chosen, strict=True))
     return Dataset(
         name=data.name,
         classes=data.classes,

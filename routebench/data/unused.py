@@ -10,9 +10,7 @@ from pathlib import Path
 from routebench.errors import shown
 
 ARRAYS = frozenset([".npy", ".npz"])
-ARRAYS_ADVICE = (
-    "NumPy arrays are read by a function of your own that returns routebench.data.Dataset, given with --plugin FILE.py"
-)
+ARRAYS_ADVICE = "npz:FILE reads pictures as NumPy arrays, features:FILE features; docs/data.md names the arrays"
 HIDDEN = (".", "__")
 SYSTEM = frozenset(
     [".ds_store", ".directory", ".fseventsd", ".spotlight-v100", ".temporaryitems", ".trashes", "$recycle.bin",

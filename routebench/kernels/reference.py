@@ -206,7 +206,7 @@ def _tile(given: Sweep, images: slice) -> Sweep:
     parts: dict[str, Any] = {
         name: part(name, value, images, given.positions) for name, value in found.items() if value is not None
     }
-    return replace(given, **parts)
+    return replace(given, competition=given.competition.of(images), **parts)
 
 
 def part(name: str, value: Tensor, images: slice, positions: int) -> Tensor:

@@ -90,7 +90,7 @@ def sample(given: Sweep, dtype: torch.dtype | None = None) -> Sweep:
     parts = {name: value for name in INPUTS if (value := getattr(given, name)) is not None}
     images = slice(0, min(IMAGES, len(given.children)))
     parts = {name: reference.part(name, value, images, given.positions) for name, value in parts.items()}
-    competition = given.competition
+    competition = given.competition.of(images)
     if windows is not None:
         side = windows.kernel + windows.stride
         corner = replace(windows, height=min(windows.height, side), width=min(windows.width, side))

@@ -19,7 +19,7 @@ BY_BUILD = {"routing", "shape", "classes"}
 def build(
     name: str,
     *,
-    shape: tuple[int, int, int],
+    shape: tuple[int, ...],
     classes: int,
     method: str | None = None,
     method_params: dict[str, Any] | None = None,
@@ -29,7 +29,7 @@ def build(
 
     Args:
         name: name of a registered model.
-        shape: (channels, height, width) of the images.
+        shape: (channels, height, width) of images, or (tokens, numbers) of what is made of tokens.
         classes: number of classes.
         method, method_params: the routing of its capsule layers and its hyperparameters, `iterations` among them; None
             for a network without capsules.
@@ -40,6 +40,7 @@ def build(
     """
     builder = models[name]
     known: Facts = builder.facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
+    expect_kind(name, shape)
     if known.routed != (method is not None):
         raise UserError(f"model {name!r} {'needs a' if known.routed else 'takes no'} routing method")
     params = _taken(name, model_params)
@@ -49,6 +50,27 @@ def build(
     except (TypeError, ValueError) as error:
         raise UserError(f"model {name!r}: {error}") from error
     return network
+
+
+KINDS = {2: "tokens", 3: "images"}
+"""What an item is, by the axes of its shape."""
+
+
+def expect_kind(name: str, shape: tuple[int, ...]) -> None:
+    """Looks whether a network reads items of this kind.
+
+    Args:
+        name: name of a registered model.
+        shape: shape of the items.
+
+    Raises:
+        UserError: it reads the other kind.
+    """
+    takes, given = models[name].facts.takes, KINDS[len(shape)]  # type: ignore[attr-defined]
+    if takes != given:
+        others = [other for other in models if models[other].facts.takes == given]  # type: ignore[attr-defined]
+        found = f"{given} of shape {shape}"
+        raise UserError(f"model {name!r}: expected {takes}, got {found}; {given} are read by {', '.join(others)}")
 
 
 def options_of(name: str) -> dict[str, tuple[Legal, Any]]:

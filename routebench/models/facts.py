@@ -15,10 +15,11 @@ class Facts:
         source: the publication, or what the network is for.
         title: how tables name it; empty for its registered name with a capital.
         colour: its colour in figures, a name of `routebench.analysis.palette`; empty for one that is free.
-        shape: (channels, height, width) of the images that its parameter count is given for.
+        shape: shape of the images, or tokens, that its parameter count is given for.
         classes: number of classes that it is given for.
         stated_parameters: the count that the publication states; None where it states none.
         method: the routing method that its parameters are counted with, where its paper has one.
+        takes: what it reads: `images`, of shape (channels, height, width), or `tokens`, of shape (tokens, numbers).
         routed: whether it has capsule layers, and so takes a routing method.
         unsupervised: whether it is trained without labels. Such a network says no class; it has
             `objective(images, generator)`, the scalar to minimise, a mean over images, where the generator (on the
@@ -33,10 +34,11 @@ class Facts:
     source: str
     title: str = ""
     colour: str = ""
-    shape: tuple[int, int, int] = (1, 28, 28)
+    shape: tuple[int, ...] = (1, 28, 28)
     classes: int = 10
     stated_parameters: int | None = None
     method: str = "dynamic"
+    takes: str = "images"
     routed: bool = True
     unsupervised: bool = False
     passes_on: tuple[Callable[..., Any], ...] = ()

@@ -75,7 +75,15 @@ class CapsuleNetwork(nn.Module):
         Args:
             images: (batch, channel, height, width), values in [0, 1].
         """
-        found = self.run_layers(list(self.layers), self.primary(self.features(images)))  # type: ignore[arg-type]
+        return self.above(self.primary(self.features(images)))
+
+    def above(self, primary: Capsules) -> Output:
+        """The answer to primary capsules.
+
+        Args:
+            primary: the capsules of the first layer.
+        """
+        found = self.run_layers(list(self.layers), primary)  # type: ignore[arg-type]
         classes = found[-1]
         if self.readout is None:
             logits = length_logit(classes.activations) if classes.logits is None else classes.logits

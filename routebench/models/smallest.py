@@ -12,7 +12,7 @@ import torch
 
 from routebench.cache import cache_folder
 from routebench.errors import UserError, message_of
-from routebench.models.build import BY_BUILD, build
+from routebench.models.build import BY_BUILD, build, expect_kind
 from routebench.registry import SHIPPED, models
 from routebench.routing.spec import compact
 
@@ -23,12 +23,13 @@ _OWN = ({*inspect.signature(build).parameters} | BY_BUILD) - {"model_params"}
 """Arguments that `build` takes besides a network's own, or gives it."""
 
 
-def expect_buildable(name: str, shape: tuple[int, int, int], classes: int, model_params: Mapping[str, Any]) -> None:
+def expect_buildable(name: str, shape: tuple[int, ...], classes: int, model_params: Mapping[str, Any]) -> None:
     """Raises UserError where a network cannot be built for images of this shape; see `routebench.models.build`.
 
     Nothing is computed, and no routing method is asked but one of routebench's own. A network that could be built is
     remembered while no code changes: torch imports its compiler for this, which takes a second.
     """
+    expect_kind(name, shape)
     for wrong in model_params.keys() & _OWN:
         raise UserError(f"model {name!r}: {wrong!r} is no argument that a suite sets")
     built = _note(name, shape, classes, model_params) if models.origin(name) == SHIPPED else None
@@ -65,11 +66,13 @@ def _code() -> str:
     return hashlib.sha256(f"{torch.__version__} {stamps}".encode()).hexdigest()
 
 
-def smallest_side(name: str, shape: tuple[int, int, int], classes: int, model_params: Mapping[str, Any]) -> int | None:
+def smallest_side(name: str, shape: tuple[int, ...], classes: int, model_params: Mapping[str, Any]) -> int | None:
     """Height and width of the smallest square images that a network takes, in pixels, from `shape`'s shorter side on.
 
     None where size is not what keeps it from being built.
     """
+    if len(shape) != 3:
+        return None
     channels, height, width = shape
     for side in range(min(height, width), LARGEST + 1):
         try:

@@ -3,7 +3,7 @@
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from routebench.ops.windows import Windows
@@ -28,12 +28,33 @@ class Competition:
         axis: one of `AXES`.
         windows: how parent positions see children, in a convolutional layer; None in a dense one.
         orphan: let a parent that is always there, with logit 0 and no output, compete too (leaky routing).
+        present: the children that are there, of each lane of a dense layer; None for all. The others get no coupling.
     """
 
-    def __init__(self, axis: str = "types", *, windows: Windows | None = None, orphan: bool = False):
+    def __init__(
+        self,
+        axis: str = "types",
+        *,
+        windows: Windows | None = None,
+        orphan: bool = False,
+        present: Bool[Tensor, "lane child"] | None = None,
+    ):
+        if windows is not None and present is not None:
+            raise ValueError("expected children that are missing in a dense layer, got some in a convolutional one")
         self.axis = axis
         self.windows = windows
         self.orphan = orphan
+        self.present = present
+
+    def of(self, lanes: slice) -> "Competition":
+        """The same for some lanes."""
+        if self.present is None:
+            return self
+        return Competition(self.axis, orphan=self.orphan, present=self.present[lanes])
+
+    def over(self, axis: str) -> "Competition":
+        """The same over another axis."""
+        return Competition(axis, windows=self.windows, orphan=self.orphan, present=self.present)
 
     def couple(self, logits: Float[Tensor, "lane child parent"]) -> Float[Tensor, "lane child parent"]:
         """Normalised exponentials of the logits over the competition axis.
@@ -44,6 +65,14 @@ class Competition:
         Returns:
             coupling coefficients of the same shape, between 0 and 1.
         """
+        if self.present is not None:
+            there = self.present[..., None]
+            if self.axis == "children":
+                logits = logits.masked_fill(~there, -torch.inf)
+            return self._couple(logits).masked_fill(~there, 0)
+        return self._couple(logits)
+
+    def _couple(self, logits: Tensor) -> Tensor:
         if self.axis == "none":
             return torch.ones_like(logits)
         if self.axis == "children":
@@ -59,6 +88,8 @@ class Competition:
             like: any values of the children, (lane, child, ...), which give device and type.
             parents: number of parents, or of parent types in a convolutional layer.
         """
+        if self.present is not None:
+            return self.couple(like.new_zeros(*self.present.shape, parents))[..., 0]
         positions = self.windows.positions if self.windows else 1
         start = self.couple(like.new_zeros(positions, like.shape[1], parents))[..., 0]
         return start.repeat(like.shape[0] // positions, 1)

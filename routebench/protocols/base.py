@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from routebench.data import Dataset
+from routebench.data import Dataset, Images, Tokens
 from routebench.declared import measure_of
 from routebench.errors import UserError
 from routebench.recipe import Recipe
@@ -175,6 +175,9 @@ class Protocol(ABC):
     unsupervised: typing.ClassVar[bool] = False
     """Tells whether every registered model that learns without labels is measured too."""
 
+    takes: typing.ClassVar[tuple[type, ...]] = (Images,)
+    """The kinds of items that it measures: `Images`, `Tokens`. Data of another kind are refused by the plan."""
+
     preload: typing.ClassVar[tuple[str, ...]] = ()
     """Modules that take long to import and that every run needs: imported once where runs are processes."""
 
@@ -182,7 +185,7 @@ class Protocol(ABC):
     """Versions of parts that options name, by kind and name, where numbers have changed since results were published;
     all others have version 1. The option of a kind is its plural."""
 
-    def expect(self, data: Dataset) -> None:  # noqa: B027  # most take any data
+    def expect(self, data: Dataset[typing.Any]) -> None:  # noqa: B027  # most take any data
         """Looks whether a data set is one that this can be measured on; asked before anything is trained.
 
         Args:
@@ -226,7 +229,27 @@ class Protocol(ABC):
         """
 
 
-def expect_one_label(protocol: str, data: Dataset) -> None:
+def expect_measured(name: str, protocol: Protocol, data: Dataset[Any]) -> None:
+    """Refuses data of a kind that a protocol does not measure.
+
+    Args:
+        name: name of the protocol, for the message.
+        protocol: the protocol.
+        data: the data set that it would be measured on.
+
+    Raises:
+        UserError: its items are of another kind.
+    """
+    if not isinstance(data.train, protocol.takes):
+        wanted = " or ".join(_KINDS[kind] for kind in protocol.takes)
+        found = f"{_KINDS[type(data.train)]} of {' x '.join(map(str, data.train.shape))}"
+        raise UserError(f"protocol {name}: expected a data set of {wanted}, got {data.name}, of {found}")
+
+
+_KINDS: Mapping[type, str] = {Images: "pictures", Tokens: "tokens"}
+
+
+def expect_one_label(protocol: str, data: Dataset[Any]) -> None:
     """Refuses data of several labels, for a protocol that asks which class an image shows.
 
     Args:

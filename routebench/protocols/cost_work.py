@@ -38,7 +38,7 @@ class Subject:
 
     part: str
     request: FitRequest
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     classes: int
 
     def plain(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _prepare_network(network: nn.Module, subject: Subject, device: torch.device)
 
         def train() -> object:
             _switch([network], training=True)
-            return training_step(network, optimiser, images, labels, recipe=recipe, moment=Moment())
+            return training_step(network, optimiser, (images,), labels, recipe=recipe, moment=Moment())
 
         held = [images, *network.parameters()]
         return Work(infer, train, lambda: _bytes([*held, infer().logits]), routed_layers(network))

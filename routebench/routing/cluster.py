@@ -52,5 +52,8 @@ class ClusterRouting(RoutingMethod):
         further = einsum("lid,kijdp->klijp", votes.poses_below, self.further)
         cluster = torch.cat([votes.dense()[None], further])
         variance, mean = torch.var_mean(cluster, dim=0, correction=0)
-        weights = torch.softmax(-0.5 * torch.log(variance + VARIANCE_FLOOR), dim=1)  # over children
+        agreement = -0.5 * torch.log(variance + VARIANCE_FLOOR)
+        if votes.present is not None:
+            agreement = agreement.masked_fill(~votes.present[..., None, None], -torch.inf)
+        weights = torch.softmax(agreement, dim=1)  # over children
         return Routed(self.norm((weights * mean).sum(dim=1)))

@@ -171,7 +171,7 @@ class EMRouting(IterativeRouting):
         if self.mean_damping > 0:
             away = self.mean_damping * (last - mean)
             mean, variance = mean + away, variance + away.square()
-        return self._routed(mass, mean, variance, previous)
+        return self._routed(mass, mean, variance, previous, votes.there)
 
     def _iterate_below(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
         """The same with misfits in the pose space of the children, and with all votes stored."""
@@ -188,12 +188,15 @@ class EMRouting(IterativeRouting):
         mean = self._per_mass(votes.aggregate(weights, shown=coupling), mass)
         mean = mean + self.mean_damping * (last - mean)
         squares = (weights[..., None] * votes.misfit(mean).square()).sum(dim=1)
-        return self._routed(mass, mean, self._per_mass(squares, mass) + self.variance_floor, previous)
+        variance = self._per_mass(squares, mass) + self.variance_floor
+        return self._routed(mass, mean, variance, previous, votes.there)
 
-    def _routed(self, mass: Tensor, mean: Tensor, variance: Tensor, previous: Routed | None) -> Routed:
+    def _routed(
+        self, mass: Tensor, mean: Tensor, variance: Tensor, previous: Routed | None, there: int | Tensor
+    ) -> Routed:
         """Result of an M-step: parents, and what the next E-step needs."""
         iteration = 1 if previous is None else previous.iteration + 1
-        log_activation, logit = self._activate(mass, variance, iteration)
+        log_activation, logit = self._activate(mass, variance, iteration, there)
         memory = (mean, variance, log_activation)
         return Routed(mean, log_activation.exp(), logit, iteration=iteration, memory=memory)
 
@@ -227,14 +230,18 @@ class EMRouting(IterativeRouting):
         return grown * self.progress if self.lambda_schedule == "training" else grown
 
     def _activate(
-        self, mass: Float[Tensor, "lane parent"], variance: Float[Tensor, "lane parent pose"], iteration: int
+        self,
+        mass: Float[Tensor, "lane parent"],
+        variance: Float[Tensor, "lane parent pose"],
+        iteration: int,
+        there: int | Float[Tensor, "lane 1"],
     ) -> tuple[Float[Tensor, "lane parent"], Float[Tensor, "lane parent"] | None]:
         """The logarithm of the parents' activations and, for the logistic, its argument."""
         if self.activation == "mixing":
             mass = mass + self.mass_floor
             return torch.log(mass) - torch.log(mass.sum(dim=-1, keepdim=True)), None
         if self.mass_normalisation == "ratio":
-            mass = mass * (100 * self.sizes.parents / self.sizes.children)
+            mass = mass * (100 * self.sizes.parents / there)
         logit = description_length_logit(mass, variance, self.beta_u, self.beta_a_unit * self.beta_a)
         logit = self.inverse_temperature(iteration) * logit
         return logsigmoid(logit), logit

@@ -79,22 +79,23 @@ class HeinsenRouting(IterativeRouting):
         """E-step (who predicts a child), D-step (what is used, what is ignored), M-step (new parents)."""
         below = votes.poses_below
         coupling = votes.competition.couple(self._matches(below, None if previous is None else previous.poses))
-        data = self._data(below, activations)[..., None]
+        data = self._data(votes, below, activations)[..., None]
         used = data * coupling  # D_use
         credit = self.beta_use * used - self.beta_ignore * (data - used)  # phi
-        total = votes.aggregate(credit, shown=coupling) / math.sqrt(self.sizes.children)
+        total = votes.aggregate(credit, shown=coupling) / _root(votes.there)
         total = total + credit.sum(dim=1)[..., None] * self.vote_bias  # over children
         iteration = 1 if previous is None else previous.iteration + 1
         return Routed(layer_norm(total, (self.sizes.pose,)), iteration=iteration)
 
     def _data(
-        self, below: Float[Tensor, "lane child pose_in"], activations: Activations
+        self, votes: Votes, below: Float[Tensor, "lane child pose_in"], activations: Activations
     ) -> Float[Tensor, "lane child"]:
         """f(a_i), from 0 to 1."""
         if self.presence == "activations":
             return activations
-        scaled = below / math.sqrt(self.sizes.children)
-        return torch.sigmoid(einsum("lid,id->li", scaled, self.score) + self.score_bias)
+        scaled = below / _root(votes.there)
+        data = torch.sigmoid(einsum("lid,id->li", scaled, self.score) + self.score_bias)
+        return data if votes.present is None else data * votes.present
 
     def _matches(
         self, below: Float[Tensor, "lane child pose_in"], parents: Float[Tensor, "lane parent pose"] | None
@@ -104,3 +105,7 @@ class HeinsenRouting(IterativeRouting):
             return below.new_zeros(*below.shape[:2], self.sizes.parents)
         predicted = (parents @ self.predict) * self.predict_gain + self.predict_bias  # lane parent pose_in
         return logsigmoid(below @ predicted.transpose(1, 2) * self.match_gain + self.match_bias)
+
+
+def _root(children: int | Tensor) -> float | Float[Tensor, "lane 1 1"]:
+    return math.sqrt(children) if isinstance(children, int) else children.sqrt()[..., None]

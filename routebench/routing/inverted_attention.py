@@ -104,7 +104,7 @@ class InvertedAttention(IterativeRouting):
             mass = sums.mass[..., None] + torch.finfo(sums.mass.dtype).tiny
             variance = (sums.second / mass - (sums.first / mass).square()).clamp(min=0) + VARIANCE_FLOOR
             cost = description_length_logit(sums.mass, variance, self.beta_u, self.beta_a)
-            logits = cost / self.sizes.children
+            logits = cost / votes.there
         iteration = 1 if previous is None else previous.iteration + 1
         parent_activations = None if logits is None else logits.sigmoid()
         poses = self.norm(functional.dropout(sums.first, self.dropout, self.training))

@@ -1,5 +1,7 @@
 """A baseline that keeps the largest vote in place of a sum."""
 
+import torch
+
 from routebench.capsules import Activations, Votes
 from routebench.claims import Claim
 from routebench.ops import length, squash
@@ -25,5 +27,8 @@ class MaxPooling(RoutingMethod):
 
     def route(self, votes: Votes, activations: Activations) -> Routed:
         """squash(max_i V_ij), element by element."""
-        poses = squash(votes.dense().amax(dim=1))  # over children
+        stored = votes.dense()
+        if votes.present is not None:
+            stored = stored.masked_fill(~votes.present[..., None, None], -torch.inf)
+        poses = squash(stored.amax(dim=1))  # over children
         return Routed(poses, length(poses))

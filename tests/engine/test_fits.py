@@ -220,7 +220,7 @@ def test_a_compiled_network_that_says_something_else_is_refused(monkeypatch):
     monkeypatch.setattr(network, "compile", lambda: network.weight.data.mul_(1.01))
     monkeypatch.setattr(network, "forward", lambda images: SimpleNamespace(logits=images.flatten(1) @ network.weight.T))
     with pytest.raises(UserError, match=r"--compile: the compiled network's logits are 0\.01 off"):
-        fits.compile_checked(network, torch.full((2, 1, 2, 2), 255, dtype=torch.uint8))
+        fits.compile_checked(network, (torch.ones(2, 1, 2, 2),))
 
 
 def test_a_damaged_checkpoint_is_told_in_the_record_and_training_starts_anew(made, store):

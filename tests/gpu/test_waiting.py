@@ -84,7 +84,7 @@ def waits(model, shape, recipe, method=None, params=None):
     with kernels.using("reference"):
         for counted in (Waits(), Waits()):  # the first step makes what is kept
             with counted:
-                training_step(network, optimiser, images, labels, recipe=recipe, moment=Moment(), draws=draws)
+                training_step(network, optimiser, (images,), labels, recipe=recipe, moment=Moment(), draws=draws)
     return counted.lines
 
 

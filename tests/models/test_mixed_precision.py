@@ -45,7 +45,7 @@ def losses_and_gradient(digits, model, method, params, precision, *, steps=STEPS
     for step in range(steps):
         batch = digits.at((BATCH * step + torch.arange(BATCH)) % len(digits))
         images, moment = batch.pixels.float() / 255, Moment(step, step / steps)
-        loss, _, _ = training_step(network, optimiser, images, batch.labels, recipe=recipe, moment=moment)
+        loss, _, _ = training_step(network, optimiser, (images,), batch.labels, recipe=recipe, moment=moment)
         losses.append(loss)
         gradients.append(torch.cat([value.grad.flatten() for value in network.parameters() if value.grad is not None]))
     assert all(bool(torch.isfinite(gradient).all()) for gradient in gradients)

@@ -84,7 +84,7 @@ def test_the_mean_over_lanes_of_each_layer_is_added_to_the_loss_and_to_its_gradi
     trained = network().train()
     descent = torch.optim.SGD(trained.parameters(), lr=1.0)
     before = [value.detach().clone() for value in trained.parameters()]
-    loss, _, added = training_step(trained, descent, images, labels, recipe=recipe, moment=moment)
+    loss, _, added = training_step(trained, descent, (images,), labels, recipe=recipe, moment=moment)
     assert torch.allclose(added, expected) and torch.allclose(loss, whole) and added > 0
     for then, now, gradient in zip(before, trained.parameters(), gradients, strict=True):
         assert torch.allclose(then - now, gradient, atol=1e-6)

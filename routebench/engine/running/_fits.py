@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import UInt8
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -127,7 +126,7 @@ class StoreContext:
             if not self.compiled:  # the compiler takes no such hooks
                 seal(network, unfolded(request.data))
             elif request.recipe.loss != OWN:
-                compile_checked(network.to(self.device), data.train.pixels[:CHECKED].to(self.device))
+                compile_checked(network.to(self.device), data.train.inputs(slice(CHECKED), self.device))
             with self._noting_damage():
                 epochs = fit(
                     network, data, request.recipe, seed=request.seed, device=self.device, checkpoint=checkpoint,
@@ -256,22 +255,21 @@ def untrained(request: FitRequest) -> nn.Module:
 
 
 @torch.no_grad()
-def compile_checked(network: nn.Module, pixels: UInt8[Tensor, "image channel height width"]) -> None:
+def compile_checked(network: nn.Module, inputs: tuple[Tensor, ...]) -> None:
     """Compiles a network in place, by `torch.compile`; what it computes without compilation is the reference.
 
     Its weights and their names stay. Routing kernels are left as they are: the compiler takes what is around them.
 
     Raises:
-        UserError: logits of the images differ by more than rounding.
+        UserError: logits of the batch differ by more than rounding.
     """
-    images = pixels.float() / 255
     network.eval()
-    expected = network(images).logits
+    expected = network(*inputs).logits
     logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # it would tell of every kernel that it leaves as it is
     warnings.filterwarnings("ignore", module="torch._dynamo")
     importlib.import_module("torch._inductor.config").compile_threads = 1  # type: ignore[attr-defined]  # other runs have the other cores
     network.compile()
-    found = network(images).logits
+    found = network(*inputs).logits
     network.train()
     apart = float((found - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
     if not apart <= ALIKE:

@@ -52,14 +52,16 @@ def shuffled(network: nn.Module, request: FitRequest, device: torch.device) -> M
     """
     if request.recipe.loss == OWN:
         return None
-    pixels = load(request.data).test.pixels[:IMAGES].to(device).to(torch.float32).div(255)
-    order = torch.randperm(len(pixels), generator=torch.Generator().manual_seed(0)).to(device)
+    inputs = load(request.data).test.inputs(slice(IMAGES), device)
+    count = len(inputs[0])
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0)).to(device)
     try:
-        first, again, turned = (network(images).logits.float() for images in (pixels, pixels, pixels[order]))
+        mixed = tuple(one[order] for one in inputs)
+        first, again, turned = (network(*some).logits.float() for some in (inputs, inputs, mixed))
         answers, repeated = _others(turned, first[order]), _others(again, first)
     except Exception:  # noqa: BLE001  # whatever it is, it answered before
-        answers = repeated = len(pixels)
-    return {"images": len(pixels), "answers": answers, "again": repeated}
+        answers = repeated = count
+    return {"images": count, "answers": answers, "again": repeated}
 
 
 def _others(found: Float[Tensor, "image classes"], before: Float[Tensor, "image classes"]) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from routebench.data import Dataset, Taken, whole_name
 from routebench.engine.results import TRIALS, Identity
@@ -204,7 +205,7 @@ def _untuned(cells: Sequence[Cell]) -> list[str]:
     return list(dict.fromkeys(str(cell).partition(", seed ")[0] for cell in left))
 
 
-def _plan(suite: Suite, preset: Preset, cells: tuple[Cell, ...], data: Dataset, chosen: str = "") -> Plan:
+def _plan(suite: Suite, preset: Preset, cells: tuple[Cell, ...], data: Dataset[Any], chosen: str = "") -> Plan:
     return Plan(
         suite, preset, cells,
         is_alone=bool(getattr(protocols[suite.protocol], "alone", False)),
@@ -243,7 +244,7 @@ def _like(cell: Cell, identity: Identity) -> Cell:
     return cell_of(identity if cell.broken else stamped(identity), cell.broken, cell.code)
 
 
-def _taken(data: Dataset) -> str:
+def _taken(data: Dataset[Any]) -> str:
     if not isinstance(data, Taken):
         return ""
     _, number, name = data.name.split(":", 2)

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from routebench.data import Dataset, at_most, declared_where_missing
+from routebench.data import Dataset, Tokens, at_most, declared_where_missing
 from routebench.engine.isolation import step
 from routebench.engine.results import Identity, is_plain
 from routebench.engine.suites._cell import Cell, cell_of, code_behind, plain
@@ -18,6 +18,7 @@ from routebench.errors import UserError, nearest
 from routebench.models.facts import Facts
 from routebench.models.smallest import expect_buildable, smallest_side
 from routebench.plain import DEPTH
+from routebench.protocols.base import expect_measured
 from routebench.registry import SHIPPED, models, protocols
 from routebench.routing import factory, hyperparameters_of
 from routebench.routing.spec import MethodSpec, expect_few_iterations, expect_known
@@ -37,7 +38,7 @@ class Point:
     fixed: frozenset[str] = frozenset()
 
 
-def points_of(suite: Suite, preset: Preset, lineup: Lineup) -> tuple[Preset, Dataset, list[Point]]:
+def points_of(suite: Suite, preset: Preset, lineup: Lineup) -> tuple[Preset, Dataset[Any], list[Point]]:
     """The preset with its data set's full name, the data set, and the checked points."""
     preset, data = _usable(suite, preset)
     points = [
@@ -71,7 +72,7 @@ def expect_name(data: str) -> None:
         raise UserError(f"data set {data!r:.80}: expected numbers of at most 18 digits, got a longer one")
 
 
-def _usable(suite: Suite, preset: Preset) -> tuple[Preset, Dataset]:
+def _usable(suite: Suite, preset: Preset) -> tuple[Preset, Dataset[Any]]:
     """Loads the data set and lets the protocol check it; returns the preset with the data set's full name, and it.
 
     A protocol that trains nothing looks at no image: the size of a data set does.
@@ -82,6 +83,7 @@ def _usable(suite: Suite, preset: Preset) -> tuple[Preset, Dataset]:
     with step("data set", preset.data, timed=False), nullcontext() if trains else declared_where_missing():
         name, data = at_most(preset.data, preset.take)
     with step("protocol", suite.protocol):
+        expect_measured(suite.protocol, protocol(), data)
         protocol().expect(data)
     return replace(preset, data=name), data
 
@@ -97,8 +99,14 @@ def _expect_held_out(suite: Suite, points: Sequence[Identity]) -> None:
             )
 
 
-def expect_learnable(suite: Suite, data: Dataset, points: Sequence[Identity]) -> None:
+def expect_learnable(suite: Suite, data: Dataset[Any], points: Sequence[Identity]) -> None:
     """Raises UserError if images may show several classes, but a method's loss assumes one."""
+    for point in points:
+        if (name := point.training["augmentation"]) != "none" and isinstance(data.train, Tokens):
+            raise UserError(
+                f"suite {suite.name}: expected no augmentation of tokens, got {name!r} for {point.method} on "
+                f"{point.model}; leave it out for {data.name}"
+            )
     if not data.train.multi_label:
         return
     for point in points:
@@ -125,7 +133,7 @@ def _lost_points(like: Identity, lineup: Lineup) -> list[Point]:
     ]
 
 
-def _expect_buildable(preset: Preset, data: Dataset, points: Sequence[Identity]) -> None:
+def _expect_buildable(preset: Preset, data: Dataset[Any], points: Sequence[Identity]) -> None:
     """Raises UserError for a network that cannot be built with what is set, or for images of this size.
 
     A plug-in's network is asked only where a suite sets its arguments.
@@ -148,7 +156,7 @@ def _expect_buildable(preset: Preset, data: Dataset, points: Sequence[Identity])
         raise _too_small(preset.data, shape, needed)
 
 
-def expect_chosen(preset: Preset, data: Dataset, cells: Sequence[Cell]) -> None:
+def expect_chosen(preset: Preset, data: Dataset[Any], cells: Sequence[Cell]) -> None:
     """Raises UserError where a network or a method cannot be made with the settings that were chosen for it."""
     chosen = [cell.identity for cell in cells if cell.identity.tuning is not None]
     networks = {f"{one.model} {one.model_params}": one for one in chosen}
@@ -160,7 +168,7 @@ def expect_chosen(preset: Preset, data: Dataset, cells: Sequence[Cell]) -> None:
             factory(spec.name, **spec.params)
 
 
-def _too_small(data: str, shape: tuple[int, int, int], needed: Mapping[str, int]) -> UserError:
+def _too_small(data: str, shape: tuple[int, ...], needed: Mapping[str, int]) -> UserError:
     """The error for networks that need larger images, with a way to get them."""
     networks = ", ".join(f"{name} (at least {side} x {side})" for name, side in sorted(needed.items()))
     _, height, width = shape

@@ -251,7 +251,7 @@ def test_images_of_the_official_size_are_trained_on_in_random_windows(tmp_path, 
         assert torch.isfinite(network(jittered).logits).all()
         optimiser = make_optimiser(network, recipe)
         losses = [
-            float(training_step(network, optimiser, pixels, images.labels, recipe=recipe, moment=Moment())[0])
+            float(training_step(network, optimiser, (pixels,), images.labels, recipe=recipe, moment=Moment())[0])
             for _ in range(3)
         ]
         assert losses[2] < losses[0]

