@@ -112,7 +112,14 @@ class PrimaryCapsules(nn.Module):
             # a matrix product: rearrange its few channels, not all poses
             features = features.contiguous(memory_format=torch.channels_last)
         maps = self.batch_norm(self.convolution(features))
-        maps = maps.permute(0, 2, 3, 1)  # channels last: they become types and poses
+        return self.of_maps(maps.permute(0, 2, 3, 1))  # channels last: they become types and poses
+
+    def of_maps(self, maps: Any) -> Capsules:
+        """Capsules from the numbers of each place.
+
+        Args:
+            maps: what the convolution gives, (batch, height, width, channel).
+        """
         if self.presence == "logistic":
             maps, logits = maps.split([self.types * self.pose, self.types], dim=-1)
             return Capsules(self.norm(maps.unflatten(-1, (self.types, self.pose))), logits.sigmoid())

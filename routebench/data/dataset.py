@@ -80,6 +80,11 @@ class Images:
         return len(self.labels)
 
     @property
+    def what(self) -> str:
+        """What they are, in words."""
+        return "images"
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """The (channels, height, width) of every image."""
         channels, height, width = self.pixels.shape[1:]
@@ -221,8 +226,8 @@ class Dataset(Generic[Part]):
                 raise UserError(f"data set {self.name!r}: expected parts of one kind, got {found}")
             if images.shape != self.train.shape:
                 raise UserError(
-                    f"data set {self.name!r}: expected {part} items of shape {self.train.shape} as in the training "
-                    f"part, got {images.shape}; make them alike"
+                    f"data set {self.name!r}: expected {part} {self.train.what} of shape {self.train.shape} as in the "
+                    f"training part, got {images.shape}; make them alike"
                 )
             if images.multi_label != self.train.multi_label:
                 raise UserError(

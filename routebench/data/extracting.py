@@ -161,7 +161,8 @@ class _Extraction:
 
     def _features(self, images: Images, chosen: slice) -> NDArray[Any]:
         device = next(self.backbone.network.parameters()).device
-        found = self.backbone(images.pixels[chosen].to(device)).cpu().numpy().astype(self.kind)
+        with np.errstate(over="ignore"):  # told below
+            found = self.backbone(images.pixels[chosen].to(device)).cpu().numpy().astype(self.kind)
         if not np.isfinite(found).all():
             raise UserError(f"features: expected numbers that {self.kind} can hold, got larger ones; take float32")
         return found

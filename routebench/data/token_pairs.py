@@ -37,14 +37,13 @@ def token_pairs_longer() -> Dataset[Tokens]:
 
 
 def _drawn(name: str, tested: tuple[int, int]) -> Dataset[Tokens]:
-    parts = [
-        _part(seed, count, tested if part == "test" else SHORT) for seed, (part, count) in enumerate(SIZES.items())
-    ]
-    found = fingerprint(*parts)
+    counts = SIZES.values()
+    train, held_out, test = map(_part, range(len(SIZES)), counts, (SHORT, SHORT, tested))
+    found = fingerprint(train, held_out, test)
     if found != EXPECTED[name]:
         raise UserError(f"{name}: expected the fingerprint {EXPECTED[name]}, got {found}; please report it")
     classes = tuple(str(number) for number in range(CLASSES))
-    return Dataset(name, classes, *parts, fingerprint=found, source="drawn, the same everywhere")
+    return Dataset(name, classes, train, held_out, test, found, "drawn, the same everywhere")
 
 
 def _part(seed: int, count: int, pairs: tuple[int, int]) -> Tokens:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool
 from torch import Tensor
 
 from routebench.data.labels import described, expect_labels, expect_tensor, one_label
@@ -35,10 +35,10 @@ class Tokens:
         UserError: a shape or type is another, there are no items, an item has no token, or a number is not finite.
     """
 
-    values: Float[Tensor, "row token number"]
-    labels: Int[Tensor, " n"] | Bool[Tensor, "n classes"]
-    mask: Bool[Tensor, "row token"] | None = None
-    rows: Int[Tensor, " n"] | None = None
+    values: Tensor
+    labels: Tensor
+    mask: Tensor | None = None
+    rows: Tensor | None = None
 
     def __post_init__(self) -> None:
         for name in ("values", "labels", "mask", "rows"):
@@ -86,6 +86,11 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def what(self) -> str:
+        """What they are, in words."""
+        return "items"
 
     @property
     def shape(self) -> tuple[int, int]:

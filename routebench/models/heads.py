@@ -5,6 +5,7 @@ from typing import Literal
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from routebench.arguments import Count, Natural, Positive
 from routebench.capsules import Capsules
@@ -22,6 +23,19 @@ Tokens = Float[Tensor, "batch token number"]
 Mask = Bool[Tensor, "batch token"]
 
 
+class TokenPrimary(PrimaryCapsules):
+    """Primary capsules of tokens, on a grid of one column: the convolution's window is one token, a matrix product."""
+
+    def forward(self, features: Tokens) -> Capsules:
+        """Capsules of tokens.
+
+        Args:
+            features: (batch, token, number).
+        """
+        weight = self.convolution.weight.flatten(1)
+        return self.of_maps(functional.linear(features, weight, self.convolution.bias)[:, :, None])
+
+
 class TokenCapsules(CapsuleNetwork):
     """A capsule classifier on tokens: each becomes some primary capsules, by one linear map for all tokens."""
 
@@ -33,7 +47,7 @@ class TokenCapsules(CapsuleNetwork):
             mask: the tokens that are there; None for all. What stands in the others does not matter.
         """
         tokens = images if mask is None else images.masked_fill(~mask[..., None], 0)
-        primary: Capsules = self.primary(self.features(tokens).transpose(1, 2)[..., None])  # a grid of one column
+        primary: Capsules = self.primary(self.features(tokens))
         if mask is not None:
             there = mask[:, :, None, None].expand_as(primary.activations)
             primary = Capsules(primary.poses, primary.activations, mask=there)
@@ -69,8 +83,8 @@ def token_capsules(
         weight_std: standard deviation of the initial transformation matrices to the first layer above.
     """
     tokens, numbers = shape
-    features = nn.LayerNorm(numbers) if normalise else nn.Identity()
-    primary = PrimaryCapsules(numbers, types, POSE_BELOW, presence=presence)
+    features = normalised(numbers) if normalise else nn.Identity()
+    primary = TokenPrimary(numbers, types, POSE_BELOW, presence=presence)
     share = matrices == "shared"
     above = hidden or classes
     first = DenseCapsules((tokens, 1, types), above, POSE_BELOW, POSE, routing, share=share, weight_std=weight_std)
@@ -90,7 +104,7 @@ class TokenHead(nn.Module):
 
     def __init__(self, numbers: int, classes: int, *, hidden: int = 0, attends: bool = False):
         super().__init__()
-        self.norm = nn.LayerNorm(numbers)
+        self.norm = normalised(numbers)
         self.body = nn.Sequential(nn.Linear(numbers, hidden), nn.ReLU()) if hidden else nn.Identity()
         width = hidden or numbers
         self.query = nn.Parameter(torch.zeros(width)) if attends else None
@@ -149,6 +163,11 @@ def token_mlp(shape: tuple[int, int], classes: int, *, types: Count = 4) -> Toke
 def token_attention(shape: tuple[int, int], classes: int, *, types: Count = 4) -> TokenHead:
     """As `token-mlp`, with tokens weighted by the softmax of their products with a learned query."""
     return TokenHead(shape[1], classes, hidden=_as_large(shape[1], classes, types), attends=True)
+
+
+def normalised(numbers: int) -> nn.LayerNorm:
+    """Layer normalisation without gain and bias, which the linear map after it has anyway: tokens need no gradient."""
+    return nn.LayerNorm(numbers, elementwise_affine=False)
 
 
 def _as_large(numbers: int, classes: int, types: int) -> int:

@@ -19,7 +19,7 @@ from routebench.models.facts import Facts
 from routebench.models.smallest import expect_buildable, smallest_side
 from routebench.plain import DEPTH
 from routebench.protocols.base import expect_measured
-from routebench.registry import SHIPPED, models, protocols
+from routebench.registry import SHIPPED, models, protocols, routing
 from routebench.routing import factory, hyperparameters_of
 from routebench.routing.spec import MethodSpec, expect_few_iterations, expect_known
 
@@ -107,6 +107,11 @@ def expect_learnable(suite: Suite, data: Dataset[Any], points: Sequence[Identity
                 f"suite {suite.name}: expected no augmentation of tokens, got {name!r} for {point.method} on "
                 f"{point.model}; leave it out for {data.name}"
             )
+        if isinstance(data.train, Tokens) and data.train.mask is not None and not _takes_masks(point.method):
+            raise UserError(
+                f"suite {suite.name}: expected items of as many tokens each for {point.method}, which can leave none "
+                f"out, got a mask in {data.name}; leave the method out with --methods"
+            )
     if not data.train.multi_label:
         return
     for point in points:
@@ -175,6 +180,11 @@ def _too_small(data: str, shape: tuple[int, ...], needed: Mapping[str, int]) -> 
     larger = f"--data '{data.partition('?')[0]}?size={max(needed.values())}' or more scales them"
     way = larger if "folder:" in data else "choose other data with --data, or another network with --model"
     return UserError(f"images of {data} are {height} x {width} pixels, too small for {networks}; {way}")
+
+
+def _takes_masks(method: str) -> bool:
+    """Tells whether a routing method, or a baseline, takes children that are not there."""
+    return method not in routing or bool(getattr(routing[method], "masks", True))
 
 
 def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerprint: str) -> Point:

@@ -1,0 +1,222 @@
+"""Files of arrays that other software made: `features:FILE` and `npz:FILE`."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+from routebench.data import load
+from routebench.errors import UserError
+
+
+def features(**changed: np.ndarray | None) -> dict[str, np.ndarray]:
+    random = np.random.RandomState(0)
+    arrays = {
+        "train_features": random.randn(50, 4, 8).astype(np.float32),
+        "train_labels": np.arange(50) % 5,
+        "test_features": random.randn(20, 4, 8).astype(np.float32),
+        "test_labels": np.arange(20) % 5,
+        **changed,
+    }
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def pictures(**changed: np.ndarray | None) -> dict[str, np.ndarray]:
+    random = np.random.RandomState(0)
+    arrays = {
+        f"{part}_{what}": made
+        for part, count in (("train", 40), ("val", 10), ("test", 10))
+        for what, made in (
+            ("images", random.randint(0, 256, (count, 28, 28)).astype(np.uint8)),
+            ("labels", (np.arange(count) % 5)[:, None].astype(np.uint8)),
+        )
+    }
+    return {name: array for name, array in {**arrays, **changed}.items() if array is not None}
+
+
+def test_one_data_set_in_three_kinds_of_file(tmp_path):
+    np.savez(tmp_path / "plain.npz", **features())
+    np.savez_compressed(tmp_path / "small.npz", **features())
+    save_file(features(), tmp_path / "x.safetensors", {"classes": json.dumps(list("abcde")), "source": "a camera"})
+    found = [load(f"features:{tmp_path / name}") for name in ("plain.npz", "small.npz", "x.safetensors")]
+    assert len({data.fingerprint for data in found}) == 1
+    assert [data.classes for data in found[1:]] == [tuple("01234"), tuple("abcde")]
+    assert found[2].source == "a camera" and found[0].name == "features:plain.npz"
+    assert [tuple(map(len, (data.train, data.held_out, data.test))) for data in found] == [(45, 5, 20)] * 3
+    assert found[0].train.shape == (4, 8)
+
+
+def test_an_array_that_is_not_compressed_stays_in_its_file(tmp_path):
+    np.savez(tmp_path / "x.npz", **features())
+    save_file(features(), tmp_path / "x.safetensors")
+    for name in ("x.npz", "x.safetensors"):
+        data = load(f"features:{tmp_path / name}")
+        assert f"{tmp_path / name}\n" in Path("/proc/self/maps").read_text(), data.name
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"train_features": features()["train_features"].astype(">f4")},
+        {"train_features": np.asfortranarray(features()["train_features"])},
+        {"train_labels": features()["train_labels"].astype(np.uint16)},
+        {"train_labels": features()["train_labels"][:, None].astype(np.int8)},
+    ],
+)
+def test_how_numbers_lie_in_the_file_changes_nothing(tmp_path, changed):
+    for name, arrays in (("a.npz", features()), ("b.npz", features(**changed))):
+        np.savez(tmp_path / name, **arrays)
+    assert load(f"features:{tmp_path / 'a.npz'}").fingerprint == load(f"features:{tmp_path / 'b.npz'}").fingerprint
+
+
+def test_masks_held_out_items_and_several_classes_are_read(tmp_path):
+    mask = np.ones((50, 4), bool)
+    mask[3, 1:] = False
+    several = np.eye(5, dtype=int)[np.arange(50) % 5] | np.eye(5, dtype=int)[::-1][np.arange(50) % 5]
+    np.savez(
+        tmp_path / "x.npz",
+        **features(train_mask=mask, train_labels=several, test_labels=several[:20]),
+        val_features=np.ones((10, 4, 8), np.float16),
+        val_labels=several[:10],
+        beside=np.zeros(3),
+    )
+    data = load(f"features:{tmp_path / 'x.npz'}")
+    assert tuple(map(len, (data.train, data.held_out, data.test))) == (50, 10, 20)
+    assert data.train.multi_label and data.train.mask is not None and data.test.mask is None
+    assert data.left_out == "1 other arrays: beside"
+
+
+NAN = features()["train_features"].copy()
+NAN[7, 2, 3] = np.nan
+WRONG = {
+    "a part is missing": ({"test_labels": None}, "got no test_labels but"),
+    "held-out labels are missing": ({"val_features": np.ones((9, 4, 8), np.float32)}, "got no val_labels"),
+    "not a number": ({"train_features": NAN}, "train: expected finite numbers.*token 2 of item 7"),
+    "double precision": ({"train_features": NAN.astype(float)}, "float16 or float32 .*got float64"),
+    "integers": ({"train_features": np.ones((50, 4, 8), int)}, "got int64"),
+    "four axes": ({"train_features": np.ones((50, 2, 2, 8), np.float32)}, r"got float32 \(50, 2, 2, 8\)"),
+    "nothing": ({"train_features": np.ones((0, 4, 8), np.float32)}, "at least one item"),
+    "labels of others": ({"train_labels": np.arange(49)}, r"got int64 \(49,\)"),
+    "labels that are no numbers": ({"train_labels": np.array(["a"] * 50)}, "arrays of numbers, got train_labels"),
+    "labels between numbers": ({"train_labels": np.arange(50) / 2}, "integers"),
+    "labels below zero": ({"train_labels": np.arange(50) % 5 - 1}, "from 0 to .*got -1"),
+    "marks above one": ({"train_labels": np.full((50, 5), 2)}, "of 0 and 1, got values up to 2"),
+    "objects": ({"train_labels": np.array([None] * 50)}, "cannot be read|can be read"),
+    "another shape in a part": ({"test_features": np.ones((20, 3, 8), np.float32)}, r"test items of shape \(4, 8\)"),
+    "a mask of numbers": ({"train_mask": np.ones((50, 4))}, "mask as bool"),
+    "a mask that hides an item": ({"train_mask": np.arange(50)[:, None].repeat(4, 1) != 9}, "got none for item 9"),
+    "a name that is misspelt": ({"train_maks": np.ones((50, 4), bool)}, "did you mean 'train_mask'"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_bad_arrays_are_told_in_one_line(tmp_path, kind):
+    changed, expected = WRONG[kind]
+    np.savez(tmp_path / "x.npz", **features(**changed))
+    with pytest.raises(UserError, match=expected) as caught:
+        load(f"features:{tmp_path / 'x.npz'}")
+    assert "\n" not in str(caught.value) and "x.npz" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.safetensors"])
+@pytest.mark.parametrize("left", [0, 7, 0.5, 0.99])
+def test_a_damaged_file_is_refused(tmp_path, name, left):
+    file = tmp_path / name
+    if name.endswith("npz"):
+        np.savez(file, **features())
+    else:
+        save_file(features(), file)
+    content = file.read_bytes()
+    file.write_bytes(content[: left if isinstance(left, int) else int(left * len(content))])
+    with pytest.raises(UserError, match=f"expected a whole {file.suffix} file"):
+        load(f"features:{file}")
+
+
+@pytest.mark.parametrize("classes", ["{}", "[1]", "no json", '["a"]'])
+def test_names_of_classes_that_do_not_fit_are_refused(tmp_path, classes):
+    save_file(features(), tmp_path / "x.safetensors", {"classes": classes})
+    with pytest.raises(UserError, match="classes"):
+        load(f"features:{tmp_path / 'x.safetensors'}")
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("", "expected a .safetensors or .npz file"),
+        ("missing.npz", "does not exist"),
+        ("x.npy", "does not exist"),
+        ("~nobody-of-this-name/x.npz", "."),
+        ("a\0b.npz", "."),
+    ],
+)
+def test_paths_that_are_no_files_are_refused(path, expected):
+    with pytest.raises(UserError, match=expected):
+        load(f"features:{path}")
+
+
+def test_a_folder_and_another_kind_of_file_are_refused(tmp_path):
+    (tmp_path / "x.csv").write_text("1,2")
+    for path, expected in ((tmp_path, "got a folder"), (tmp_path / "x.csv", "got 'x.csv'")):
+        with pytest.raises(UserError, match=expected):
+            load(f"features:{path}")
+
+
+def test_a_file_that_is_written_anew_is_read_anew(tmp_path):
+    file = tmp_path / "x.npz"
+    np.savez(file, **features())
+    before = load(f"features:{file}").fingerprint
+    np.savez(file, **features(train_labels=(np.arange(50) + 1) % 5))
+    assert load(f"features:{file}").fingerprint != before
+
+
+def test_some_items_and_folds_of_features(tmp_path):
+    np.savez(tmp_path / "x.npz", **features())
+    name = f"features:{tmp_path / 'x.npz'}"
+    assert (
+        len(load(f"take:30:{name}").train) + len(load(f"take:30:{name}").held_out) + len(load(f"take:30:{name}").test)
+        == 30
+    )
+    fold = load(f"fold:1/3:{name}")
+    assert len(fold.test) == 17 and len(fold.train) + len(fold.held_out) == 33
+    few = load(f"few:15:{name}")
+    assert len(few.train) + len(few.held_out) == 15 and len(few.test) == 20
+    assert few.train.labels.bincount().min() >= 1
+
+
+@pytest.mark.parametrize(
+    "name", ["few:x:mnist5k", "few:0:mnist5k", "few::mnist5k", "few:5001:mnist5k", "few:3:mnist5k"]
+)
+def test_few_images_of_a_wrong_number_are_refused(name):
+    with pytest.raises(UserError, match="expected"):
+        load(name)
+
+
+def test_pictures_in_the_form_of_medmnist(tmp_path):
+    np.savez_compressed(tmp_path / "pathmnist.npz", **pictures())
+    data = load(f"npz:{tmp_path / 'pathmnist.npz'}")
+    assert data.name == "npz:pathmnist.npz" and data.train.shape == (1, 28, 28)
+    assert tuple(map(len, (data.train, data.held_out, data.test))) == (40, 10, 10)
+    colours = {
+        f"{part}_images": np.repeat(pictures()[f"{part}_images"][..., None], 3, 3) for part in ("train", "val", "test")
+    }
+    np.savez(tmp_path / "colour.npz", **pictures(**colours))
+    coloured = load(f"npz:{tmp_path / 'colour.npz'}")
+    assert coloured.train.shape == (3, 28, 28) and torch.equal(coloured.test.pixels[:, :1], data.test.pixels)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"train_images": np.random.RandomState(0).rand(40, 28, 28)}, "images as uint8.*got float64"),
+        ({"train_images": np.zeros((40, 3, 28, 28), np.uint8)}, r"got uint8 \(40, 3, 28, 28\)"),
+        ({"test_images": np.zeros((10, 14, 14), np.uint8)}, r"test images of shape \(1, 28, 28\)"),
+        ({"test_images": None}, "got no test_images"),
+    ],
+)
+def test_bad_pictures_are_told(tmp_path, changed, expected):
+    np.savez(tmp_path / "x.npz", **pictures(**changed))
+    with pytest.raises(UserError, match=expected):
+        load(f"npz:{tmp_path / 'x.npz'}")

@@ -1,0 +1,218 @@
+"""Features of frozen networks: what they are, and extractions that are killed, refused, and asked for by name."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from sklearn.datasets import load_sample_images
+from torch.nn import functional
+
+import routebench
+from routebench.data import extract, extracted, extracting, load, pretrained
+from routebench.errors import UserError
+from tests.command import Command
+
+SMALL = "torchvision:squeezenet1_1"
+"""A network of 1.2 million weights, drawn anew for each test with one seed."""
+
+
+def drawn(**given):
+    torch.manual_seed(0)
+    return pretrained(SMALL, weights="random", size=48, **given)
+
+
+@pytest.mark.parametrize("layer", ["features.3", ""])
+def test_features_are_those_of_the_layer_and_lie_by_rows(layer):
+    backbone = drawn(layer=layer)
+    pixels = torch.randint(256, (2, 3, 48, 48), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    mean, deviation = (torch.tensor(one)[:, None, None] for one in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    images = (pixels / 255 - mean) / deviation
+    with torch.inference_mode():
+        network = backbone.network
+        maps = network.features[:4](images) if layer else network.classifier[:3](network.features(images))
+    assert maps.shape[2] > 1 and torch.allclose(backbone(pixels)[:, 1], maps[:, :, 0, 1], atol=1e-5)
+    assert backbone(pixels).shape == (2, maps.shape[2] * maps.shape[3], maps.shape[1])
+
+
+def test_images_are_scaled_and_grey_ones_get_three_equal_channels():
+    backbone = drawn(layer="features.3")
+    grey = torch.randint(256, (2, 1, 28, 28), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    large = functional.interpolate(grey / 255, (48, 48), mode="bilinear", antialias=True).expand(-1, 3, -1, -1)
+    mean, deviation = (torch.tensor(one)[:, None, None] for one in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    with torch.inference_mode():
+        maps = backbone.network.features[:4]((large - mean) / deviation)
+    assert torch.allclose(backbone(grey), maps.flatten(2).transpose(1, 2), atol=1e-5)
+
+
+def test_the_weights_of_the_package_know_a_palace_and_a_daisy():
+    """Classes 698 and 985 of ImageNet, on the two photographs that scikit-learn brings along."""
+    backbone = pretrained("efficientnet-lite0", size=224)
+    assert backbone.weights.startswith("579344248a93")
+    answers = []
+    for photograph in load_sample_images().images:
+        middle = torch.from_numpy(photograph[:, 106:533].copy()).permute(2, 0, 1)[None] / 255
+        image = functional.interpolate(middle, (224, 224), mode="bilinear", antialias=True)
+        with torch.inference_mode():
+            answers.append(int(backbone.network((image - 0.5) / 0.5).argmax()))
+    assert answers == [698, 985]
+
+
+def test_a_file_holds_features_labels_and_where_they_come_from(tmp_path):
+    data, file = load("take:200:mnist5k"), tmp_path / "deep" / "x.safetensors"
+    backbone = drawn(layer="features.3")
+    extract(backbone, data, file)
+    found = load(f"features:{file}")
+    assert [len(part) for part in (found.train, found.held_out, found.test)] == [144, 16, 40]
+    values = found.test.inputs(slice(None), torch.device("cpu"))[0]
+    assert torch.allclose(values, backbone(data.test.pixels), rtol=2e-3)
+    assert torch.equal(found.held_out.labels, data.held_out.labels) and found.classes == data.classes
+    assert sorted(path.name for path in file.parent.iterdir()) == ["x.safetensors"]
+    with safe_open(file, framework="pt") as opened:
+        told = opened.metadata()["routebench"]
+    assert all(
+        f'"{key}":' in told for key in ("backbone", "layer", "size", "weights", "versions", "fingerprint", "batch")
+    )
+
+
+CHILD = """
+import sys, torch
+from pathlib import Path
+from routebench.data import extract, load, pretrained
+torch.set_num_threads(1)
+torch.manual_seed(0)
+backbone = pretrained("torchvision:squeezenet1_1", weights="random", size=48, layer="features.3")
+extract(backbone, load("take:1000:mnist5k"), Path(sys.argv[1]), batch=4)
+"""
+
+
+def test_an_extraction_that_is_killed_five_times_gives_the_same_bytes(tmp_path):
+    whole, file = tmp_path / "whole.safetensors", tmp_path / "killed.safetensors"
+    call = [sys.executable, "-c", CHILD]
+    subprocess.run([*call, str(whole)], check=True, timeout=300, capture_output=True)
+    reached = [_killed_further(call, file) for _ in range(5)]
+    assert reached == sorted(set(reached)) and reached[0] > 0, "each began where the last one was"
+    subprocess.run([*call, str(file)], check=True, timeout=300, capture_output=True)
+    assert file.read_bytes() == whole.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["killed.safetensors", "whole.safetensors"]
+
+
+def _killed_further(call: list[str], file: Path) -> int:
+    """How far it is after another process has gone on with it for a while, and was killed."""
+    note = file.with_name(f"{file.name}.partial.json")
+    before, end = _done(note), time.monotonic() + 120
+    child = subprocess.Popen([*call, str(file)], stderr=subprocess.DEVNULL)
+    while _done(note) <= before and child.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert not file.exists(), "it was done before it was killed"
+    return _done(note)
+
+
+def _done(note: Path) -> int:
+    found = re.search(r'"done": (\d+)', note.read_text()) if note.exists() else None
+    return int(found[1]) if found else 0
+
+
+def test_the_beginning_of_another_extraction_is_not_gone_on_with(tmp_path, monkeypatch):
+    file, data = tmp_path / "x.safetensors", load("take:200:mnist5k")
+    monkeypatch.setattr(extracting, "_flush", _crash)
+    with pytest.raises(KeyboardInterrupt):
+        extract(drawn(layer="features.3"), data, file)
+    monkeypatch.undo()
+    with pytest.raises(UserError, match="expected the beginning of this extraction, got another; remove it first"):
+        extract(drawn(layer="features.4"), data, file)
+    extract(drawn(layer="features.3"), data, file)
+    assert file.exists()
+
+
+def _crash(*_):
+    raise KeyboardInterrupt
+
+
+def test_a_disk_without_room_is_told_before_it_starts(tmp_path, monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(extracting.shutil, "disk_usage", lambda _: usage(10, 9, 1_000_000))
+    with pytest.raises(UserError, match=r"expected room for 6 MB in .*, got 1 MB"):
+        extract(drawn(layer="features.3"), load("take:200:mnist5k"), tmp_path / "x.safetensors")
+    assert [path.suffix for path in tmp_path.iterdir()] in ([], [".lock"])
+
+
+def test_numbers_that_16_bits_cannot_hold_are_refused(tmp_path):
+    backbone = drawn(layer="features.0")
+    with torch.no_grad():
+        backbone.network.features[0].weight.mul_(1e6)
+    with pytest.raises(UserError, match="float16 can hold, got larger ones; take float32"):
+        extract(backbone, load("take:200:mnist5k"), tmp_path / "x.safetensors")
+    extract(backbone, load("take:200:mnist5k"), tmp_path / "x.safetensors", kind="float32")
+    assert load(f"features:{tmp_path / 'x.safetensors'}").train.values.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("resnet18", {}, "expected efficientnet-lite0, timm:NAME or torchvision:NAME, got 'resnet18'"),
+        ("keras:resnet", {}, "expected efficientnet-lite0"),
+        ("torchvision:resnet19", {"weights": "random"}, "expected a network that torchvision builds"),
+        ("timm:resnet19", {"weights": "random"}, "expected a network that timm builds"),
+        (SMALL, {"weights": "missing.pth"}, "expected a file of weights, or 'random', got 'missing.pth'"),
+        (SMALL, {"weights": "random", "layer": "featurs"}, "did you mean 'features'"),
+        (SMALL, {"weights": "random", "size": 4}, "size from 8 to 4096 pixels, got 4"),
+    ],
+)
+def test_networks_that_are_not_there_are_refused(name, given, expected):
+    with pytest.raises(UserError, match=expected):
+        pretrained(name, **given)
+
+
+@pytest.mark.parametrize("content", [b"", b"no weights", b"PK\x03\x04"])
+def test_a_file_that_holds_no_weights_is_refused(tmp_path, content):
+    (tmp_path / "w.pth").write_bytes(content)
+    with pytest.raises(UserError, match="expected a state of this network"):
+        pretrained(SMALL, weights=str(tmp_path / "w.pth"))
+
+
+def test_weights_from_a_file_are_used(tmp_path):
+    torch.manual_seed(1)
+    other = pretrained(SMALL, weights="random", size=48)
+    torch.save(other.network.state_dict(), tmp_path / "w.pth")
+    again = pretrained(SMALL, weights=str(tmp_path / "w.pth"), size=48)
+    pixels = torch.randint(256, (1, 3, 48, 48), dtype=torch.uint8)
+    assert torch.equal(again(pixels), other(pixels)) and len(again.weights) == 64
+
+
+def test_features_are_not_extracted_from_features(tmp_path):
+    with pytest.raises(UserError, match="expected a data set of pictures, got token-pairs"):
+        extract(drawn(), load("token-pairs"), tmp_path / "x.safetensors")
+
+
+def test_a_name_extracts_once_into_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path))
+    monkeypatch.setattr(extracted, "pretrained", lambda _name, **given: drawn(layer=given["layer"]))
+    name = "features:efficientnet-lite0/features.3@48:take:200:mnist5k"
+    first = load(name)
+    assert first.name == name and first.train.shape[1] == 128
+    monkeypatch.setattr(extracted, "extract", _crash)
+    assert load(f"take:100:{name}").train.shape == first.train.shape
+    other = load(f"few:100:{name}")
+    assert len(other.test) == len(first.test) and len(list((tmp_path / "features").iterdir())) == 1
+
+
+def test_the_command_writes_a_file_that_a_suite_takes(tmp_path, capfd):
+    command, file = Command(tmp_path, capfd), tmp_path / "x.safetensors"
+    call = ("features", SMALL, "take:200:mnist5k", "-o", file, "--weights", "random", "--size", "48", "--device", "cpu")
+    done = command(*call, "--layer", "features.3")
+    assert done.code == 0 and f"--data features:{file}" in done.out and "200 of 200 images" in done.error
+    again = command(*call)
+    assert again.code == 2 and "not there yet" in again.error
+    run = routebench.run_suite(
+        "features", preset="smoke", data=f"features:{file}", methods="uniform", results=tmp_path / "results"
+    )
+    assert run.counts.run and not run.counts.failed
