@@ -7,7 +7,7 @@ layer, an image and a parent position (position runs fastest).
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 Poses = Float[Tensor, "lane parent pose"]
@@ -58,7 +58,7 @@ class Capsules:
     activations: Tensor = None  # type: ignore[assignment]  # a tensor as soon as capsules are there
     logits: Tensor | None = None
     loss: Tensor | None = None
-    mask: Bool[Tensor, "..."] | None = None
+    mask: Tensor | None = None
     has_activations: bool = field(init=False, repr=False)
     """Tells whether activations were given."""
 

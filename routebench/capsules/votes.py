@@ -159,9 +159,6 @@ class Votes:
             constant_coupling: stop the gradient at the coupling.
             watched: whether `watch` is called; not for a sweep whose coupling the next one makes again.
         """
-        if self.present is not None:
-            there = self.present.to(self._given.children.dtype)
-            weights = there if weights is None else weights * there
         given = replace(
             self._given,
             query=query,

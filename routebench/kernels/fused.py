@@ -46,8 +46,9 @@ def missing(child_pose: int, pose: int, side: int) -> str:
 
 def sweep(given: Sweep) -> Sums:
     """One sweep, for which there is no obstacle. A gradient of the gradient stores the votes."""
+    given = given.weighed()
     if given.is_uniform:  # weights take in the coupling, and what is left of it is 1
-        everything = Competition("none", windows=given.competition.windows)  # shares know who is there
+        everything = Competition("none", windows=given.competition.windows)
         given = replace(given, weights=reference.shares(given), competition=everything)
     mass, first, second = _Fused.apply(given.settings, *(getattr(given, name) for name in INPUTS))  # type: ignore[no-untyped-call]
     return Sums(mass, first, second)

@@ -1,7 +1,7 @@
 """The work that every kernel does: one iteration of routing, from poses and weights to sums for each parent."""
 
 from collections.abc import MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from jaxtyping import Float
@@ -76,6 +76,13 @@ class Sweep:
             value = getattr(self, name)
             if value is not None and tuple(value.shape) != shape:
                 raise ValueError(f"sweep: expected {name} of shape {shape}, got {tuple(value.shape)}")
+
+    def weighed(self) -> "Sweep":
+        """The same for kernels that know no absent children: these have a weight of zero, and no gradient of it."""
+        if self.competition.present is None:
+            return self
+        present = self.competition.present.to(self.children.dtype)
+        return replace(self, weights=present if self.weights is None else self.weights * present)
 
     @property
     def is_uniform(self) -> bool:

@@ -7,6 +7,7 @@
 
 from routebench.registry import routing as registry
 from routebench.routing.base import IterativeRouting, Routed, RoutingError, RoutingMethod
+from routebench.routing.layer import RoutingLayer
 from routebench.routing.make import factory, hyperparameters_of, make
 
 register = registry.register
@@ -15,6 +16,7 @@ __all__ = [
     "IterativeRouting",
     "Routed",
     "RoutingError",
+    "RoutingLayer",
     "RoutingMethod",
     "factory",
     "hyperparameters_of",

@@ -71,7 +71,7 @@ def test_a_file_holds_features_labels_and_where_they_come_from(tmp_path):
     found = load(f"features:{file}")
     assert [len(part) for part in (found.train, found.held_out, found.test)] == [144, 16, 40]
     values = found.test.inputs(slice(None), torch.device("cpu"))[0]
-    assert torch.allclose(values, backbone(data.test.pixels), rtol=2e-3)
+    assert torch.allclose(values, backbone(data.test.pixels), rtol=2e-3, atol=1e-3)
     assert torch.equal(found.held_out.labels, data.held_out.labels) and found.classes == data.classes
     assert sorted(path.name for path in file.parent.iterdir()) == ["x.safetensors"]
     with safe_open(file, framework="pt") as opened:

@@ -27,13 +27,18 @@ def random_sweep(
     offset=False,
     constant=False,
     scale=1.0,
+    absent=False,
 ):
-    """A sweep in single precision. In a convolutional layer, `windows` says how many children there are."""
+    """A sweep in single precision. In a convolutional layer, `windows` says how many children there are.
+
+    With `absent`, every third child of every image is not there.
+    """
     child_pose, pose, side = POSES[poses]
     cells, seen = (children, children) if windows is None else (windows.cells, windows.seen)
     lanes = images * (1 if windows is None else windows.positions)
     block = (side, side) if side else (child_pose, pose)
     like_parents = (lanes, parents, pose)
+    there = (torch.arange(cells) + torch.arange(images)[:, None]) % 3 > 0
     weights = {"weights": torch.rand(lanes, seen)}
     given = {
         "uniform": weights,
@@ -51,7 +56,7 @@ def random_sweep(
     return Sweep(
         scale * 0.5 * torch.randn(images, cells, child_pose),
         0.4 * torch.randn(seen, parents, *block),
-        Competition(axis, windows=windows, orphan=orphan),
+        Competition(axis, windows=windows, orphan=orphan, present=there if absent else None),
         torch.randn(seen, pose) if offset else None,
         constant_coupling=constant,
         **given,

@@ -44,6 +44,12 @@ def test_sums_and_gradients(kind, poses, windows, images):
     assert largest_error(fused.sweep, random_sweep(kind, poses, windows=windows, images=images)) < CLOSE
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("offset", [False, True])
+def test_children_that_are_not_there(kind, offset):
+    assert largest_error(fused.sweep, random_sweep(kind, images=9, absent=True, offset=offset)) < CLOSE
+
+
 @pytest.mark.parametrize("kind", ["query", "Gaussian"])
 @pytest.mark.parametrize(("axis", "windows", "orphan"), COMPETITIONS)
 def test_competition_between_positions(kind, windows, orphan, axis):

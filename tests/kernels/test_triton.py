@@ -41,6 +41,12 @@ def test_sums_and_gradients(kind, poses, windows):
 
 
 @interpreted
+@pytest.mark.parametrize("kind", KINDS)
+def test_children_that_are_not_there(kind):
+    assert error(random_sweep(kind, absent=True, **SIZES)) < CLOSE
+
+
+@interpreted
 @pytest.mark.parametrize("poses", ["vectors", "matrices"])
 def test_lanes_in_several_tiles(poses):
     given = random_sweep("Gaussian", poses, images=17, children=3)
