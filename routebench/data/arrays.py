@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,11 @@ from routebench.registry import datasets
 
 PARTS = ("train", "val", "test")
 NEEDED = ("train", "test")
+TYPES = {
+    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
+    "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
+}  # fmt: skip
+"""Types of arrays by their names in safetensors files."""
 CLASSES, NOTES = "classes", "source"
 """Metadata of a safetensors file: names of the classes as JSON, and one line on where the items come from."""
 
@@ -101,6 +107,7 @@ def _dataset(kind: str, path: str, what: str, make: Any) -> Dataset[Any]:
             if f"{part}_labels" in found:
                 with _told(part):
                     parts[part] = make(found, part)
+        parts = _of_one_store(parts)
         count = _classes(parts)
         classes = notes.get(CLASSES) or [str(number) for number in range(count)]
         if len(classes) < count:
@@ -151,14 +158,31 @@ def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         if file.suffix.lower() == ".npz":
             return _read_npz(file), {}
-        with safe_open(file, framework="pt") as opened:
-            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  # it is no dictionary
+        with safe_open(file, framework="pt") as opened:  # which looks at the header
             notes: dict[str, Any] = dict(opened.metadata() or {})
+            arrays = _map_safetensors(file)
     except (OSError, SafetensorError, zipfile.BadZipFile, ValueError, EOFError, KeyError) as error:
         raise UserError(f"expected a whole {file.suffix} file that can be read, got {error}") from error
     if CLASSES in notes:
         notes[CLASSES] = _class_names(notes[CLASSES])
     return arrays, notes
+
+
+def _map_safetensors(file: Path) -> dict[str, Tensor]:
+    """Arrays of a file whose header is sound, all of them views of one map of it; nothing is written back."""
+    with file.open("rb") as opened:
+        start = 8 + int.from_bytes(opened.read(8), "little")
+        header = json.loads(opened.read(start - 8))
+    content = torch.from_numpy(np.memmap(file, np.uint8, mode="c"))[start:]
+    found = {}
+    for name, told in header.items():
+        if name == "__metadata__":
+            continue
+        if told["dtype"] not in TYPES:
+            raise UserError(f"expected arrays of numbers, got {name} of type {told['dtype']}")
+        first, last = told["data_offsets"]
+        found[name] = content[first:last].view(TYPES[told["dtype"]]).view(told["shape"])
+    return found
 
 
 def _class_names(text: str) -> list[str]:
@@ -209,6 +233,31 @@ def _tokens(found: Mapping[str, Tensor], part: str) -> Tokens:
     values = found[f"{part}_features"]
     values = values[:, None] if values.ndim == 2 else values
     return Tokens(values, _labels(found[f"{part}_labels"]), found.get(f"{part}_mask"))
+
+
+def _of_one_store(parts: dict[str, Any]) -> dict[str, Any]:
+    """The same parts as rows of one store, where they follow each other in the file and no mask is there."""
+    tokens = [part for part in parts.values() if isinstance(part, Tokens)]
+    follow = (
+        len(tokens) == len(parts)
+        and all(part.mask is None for part in tokens)
+        and all(
+            (one.shape, one.values.dtype) == (two.shape, two.values.dtype)
+            and one.values.is_contiguous()
+            and one.values.untyped_storage().data_ptr() == two.values.untyped_storage().data_ptr()
+            and one.values.storage_offset() + one.values.numel() == two.values.storage_offset()
+            for one, two in pairwise(tokens)
+        )
+    )
+    if not follow:
+        return parts
+    first, count = tokens[0].values, sum(map(len, tokens))
+    values = first.as_strided((count, *first.shape[1:]), first.stride())
+    starts = accumulate(map(len, tokens), initial=0)
+    return {
+        name: Tokens(values, part.labels, rows=torch.arange(start, start + len(part)))
+        for (name, part), start in zip(parts.items(), starts, strict=False)
+    }
 
 
 def _images(found: Mapping[str, Tensor], part: str) -> Images:
