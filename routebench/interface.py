@@ -156,6 +156,7 @@ def run_suite(
     loss: str | None = None,
     settings: Path | str | None = None,
     until: float | None = None,
+    changes: str | Sequence[str] = (),
     beside: Path | str | None = None,
     progress: "Callable[[Progress], None]" = lambda _: None,
     report: bool = True,
@@ -192,6 +193,7 @@ def run_suite(
         settings: a file that `routebench tune` wrote, instead of the preset's.
         until: points of accuracy; adds seeds until the 95 % interval of every pre-specified comparison is at most this
             to either side.
+        changes: other values of keys of the preset's table, such as `["training.epochs=20"]`; the option is `--set`.
         beside: a folder or pack whose results the report shows and tests beside these; it stays as it is.
         progress: is called with every finished run, and once a second between them.
         report: whether the report is written.
@@ -216,6 +218,7 @@ def run_suite(
             time_limit=number(seconds, time_limit), memory_limit=number(size, memory_limit),
             budget=number(seconds, budget), executor=executor, address=address, gpus_per_run=gpus_per_run,
             cells=several(cells), loss=loss, settings=None if settings is None else Path(settings), until=until,
+            changes=several(changes),
         )
     )  # fmt: skip
     return _run(call, progress, report, None if beside is None else Path(beside))

@@ -129,6 +129,13 @@ BACKENDS = ("auto", "reference", "fused", "triton")
     metavar="POINTS",
     help="Add seeds until the 95 % interval of every pre-specified comparison is at most this to either side.",
 )
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Another value of a key of the preset, such as training.epochs=20 (repeatable).",
+)
 @click.option("--run", "cells", multiple=True, metavar="KEY", help="Do only this run of the plan (repeatable).")
 @click.option("--dry-run", is_flag=True, help="List the runs with their status and expected time, and run nothing.")
 def command(dry_run: bool, beside: Path | None, **asked: Any) -> None:

@@ -73,6 +73,7 @@ class SuiteOptions:
     tuning: bool = False
     trials: Count | None = None
     until: Positive | None = None
+    changes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         try:
@@ -86,9 +87,10 @@ class SuiteOptions:
                 f"--memory-limit: expected at least {LEAST_MEMORY / 1e6:.0f}MB, of which a process with torch takes "
                 f"most, got {self.memory_limit / 1e6:g}MB"
             )
-        if self.suite == ALL and (self.data or self.models or self.cells or self.settings or self.tuning):
+        of_one = (self.data, self.models, self.cells, self.settings, self.tuning, self.changes)
+        if self.suite == ALL and any(of_one):
             raise UserError(
-                "--data, --model, --run, --settings and tuning belong to one suite; name it instead of `all`"
+                "--data, --model, --run, --settings, --set and tuning belong to one suite; name it instead of `all`"
             )
         if self.compile and self.isolate is False:
             raise UserError(
@@ -240,7 +242,7 @@ def prepare(options: SuiteOptions, *, dry_run: bool = False) -> Call:
     choices = Choices(
         tuple(map(parse, options.methods)), data=options.data, seeds=options.seeds, backend=options.backend,
         models=options.models, baselines=options.baselines, loss=options.loss, settings=options.settings,
-        tuning=options.tuning, trials=options.trials, until=options.until,
+        tuning=options.tuning, trials=options.trials, until=options.until, changes=options.changes,
     )  # fmt: skip
     plugins = tuple(dict.fromkeys([*plugins_of_environment(), *options.plugins]))
     asked = Asked(options.suite, options.preset, choices, plugins, without_data=dry_run)

@@ -39,6 +39,7 @@ class Choices:
         tuning: whether trials of settings run instead of the preset.
         trials: number of trials of each configuration, instead of the suite's.
         until: the half-width of the intervals of pre-specified comparisons, in points; None for the suite's.
+        changes: keys of the preset's table with other values, such as `training.epochs=20`.
     """
 
     methods: tuple[MethodSpec, ...] = ()
@@ -56,6 +57,7 @@ class Choices:
     tuning: bool = False
     trials: int | None = None
     until: float | None = None
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

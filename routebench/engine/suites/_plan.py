@@ -38,6 +38,7 @@ class Plan:
         half_width: target of the intervals of pre-specified comparisons, in points; None for no target.
         classes: number of classes of the data set.
         left_out: what lies in the folder of images and is not used, in words; empty if nothing does.
+        changed: what the user has changed in the suite's file, in words; empty for nothing.
         kept: for trials, the settings of configurations that need none: the suite brings them, chosen with the same
             budget.
     """
@@ -53,6 +54,7 @@ class Plan:
     half_width: float | None = None
     classes: int = 0
     left_out: str = ""
+    changed: str = ""
     kept: ChosenSettings | None = None
 
     @property
@@ -64,7 +66,7 @@ class Plan:
     @property
     def caveat(self) -> str:
         """The caveat that a reader of the results has to know; empty if there is none."""
-        return " ".join(filter(None, (self.suite.caveats(self.preset.data), self.chosen, self.left_out)))
+        return " ".join(filter(None, (self.suite.caveats(self.preset.data), self.changed, self.chosen, self.left_out)))
 
     @property
     def networks(self) -> dict[str, dict[str, list[str]]]:
@@ -111,7 +113,8 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
         told = _told(settings, preset, cells, choices)
     elif suite.tuning is not None:
         told = NONE_TUNED
-    return replace(_plan(suite, preset, cells, data, told), half_width=half_width)
+    changed = f"Other than in the suite's file: {', '.join(choices.changes)}." if choices.changes else ""
+    return replace(_plan(suite, preset, cells, data, told), half_width=half_width, changed=changed)
 
 
 def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choices: Choices) -> str:

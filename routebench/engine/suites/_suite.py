@@ -28,7 +28,7 @@ reconstruction = 0.0005
 """
 
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, combinations
@@ -38,6 +38,7 @@ from typing import Annotated, Any
 from routebench.arguments import Count, Legal
 from routebench.data import unfolded
 from routebench.engine.results import TRIALS, cleaned
+from routebench.engine.suites._changes import OPTION, changed
 from routebench.engine.suites._primary import Primary
 from routebench.engine.suites._readers import (
     BESIDE,
@@ -262,12 +263,28 @@ def find_suite(name: str) -> Path:
     return known[name]
 
 
-def load_suite(name: str) -> Suite:
+def load_suite(name: str, preset: str = "", changes: Sequence[str] = ()) -> Suite:
     """Reads and checks a suite, every preset of it.
+
+    Args:
+        name: its name, or a file.
+        preset: name of the preset that is changed.
+        changes: texts such as `training.epochs=20`: keys of the preset's table, with other values than in the file.
 
     Raises:
         UserError: the file is missing or not TOML, a key is unknown, a value has a wrong type, a grid is empty.
     """
+    if changes:
+        load_suite(name)  # what is wrong from here on is wrong with the changes
+        try:
+            return _loaded(name, preset, changes)
+        except UserError as error:
+            told = str(error)
+            raise UserError(told if told.startswith(OPTION) else f"{OPTION}: {told}") from error
+    return _loaded(name, preset, changes)
+
+
+def _loaded(name: str, preset_name: str, changes: Sequence[str]) -> Suite:
     path = find_suite(name)
     place = Place(path.name)
     try:
@@ -276,7 +293,7 @@ def load_suite(name: str) -> Suite:
         raise place.wrong(str(error)) from error
     except (ValueError, OSError) as error:
         raise UserError(f"{path.name}: expected a TOML file, got one that cannot be read: {error}") from error
-    content = in_todays_words(content, place, {"controls": "baselines"})
+    content = changed(in_todays_words(content, place, {"controls": "baselines"}), preset_name, changes)
     protocol = PROTOCOL(content.get("protocol", NOTHING), place.below("protocol"))
     known = getattr(protocols[protocol], "options", {})
     reader = legal if protocols.origin(protocol) != SHIPPED else lambda allowed: different(legal(allowed))

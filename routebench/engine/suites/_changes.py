@@ -1,0 +1,52 @@
+"""Changes of a preset that the user makes in the command, as if they stood in the suite's file."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from routebench.errors import UserError
+
+OPTION = "--set"
+
+
+def changed(content: Mapping[str, Any], preset: str, changes: Sequence[str]) -> dict[str, Any]:
+    """The content of a suite's file with changes of one preset's table.
+
+    Args:
+        content: the content of the file; it stays as it is.
+        preset: name of the preset. One that is not there stays away.
+        changes: texts such as `training.epochs=20`; what follows the sign is read as TOML, or else is a text.
+
+    Raises:
+        UserError: a change is no key and value, or a key is there twice or leads through what is no table.
+    """
+    presets = {**content.get("presets", {})}
+    if preset not in presets:
+        return dict(content)
+    seen: set[tuple[str, ...]] = set()
+    for change in changes:
+        keys, value = _parsed(change)
+        if any(keys[: len(one)] == one or one[: len(keys)] == keys for one in seen):
+            raise UserError(f"{OPTION} {change}: expected each key once, got {'.'.join(keys)} again")
+        seen.add(keys)
+        presets[preset] = _with(presets[preset], keys, value, change)
+    return {**content, "presets": presets}
+
+
+def _parsed(change: str) -> tuple[tuple[str, ...], Any]:
+    key, equals, text = change.partition("=")
+    keys = tuple(key.strip().split("."))
+    if not equals or not all(keys) or not text.strip():
+        raise UserError(f"{OPTION} {change}: expected KEY=VALUE, such as training.epochs=20")
+    try:
+        read = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return keys, text.strip()
+    return keys, read["value"] if len(read) == 1 else text.strip()
+
+
+def _with(table: Any, keys: Sequence[str], value: Any, change: str) -> dict[str, Any]:
+    if not isinstance(table, Mapping):
+        raise UserError(f"{OPTION} {change}: expected a table before {keys[0]!r}, got {table!r:.60}")
+    first, *rest = keys
+    return {**table, first: _with(table.get(first, {}), rest, value, change) if rest else value}
