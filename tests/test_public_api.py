@@ -26,6 +26,7 @@ def test_public_names_are_these():
         "check",
         "compare",
         "datasets",
+        "extract_features",
         "load_arrays",
         "load_fit",
         "load_results",

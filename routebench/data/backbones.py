@@ -34,8 +34,8 @@ class Pretrained:
         size: height and width that images are scaled to, in pixels.
         network: in evaluation mode, on its device.
         weights: SHA-256 of the file of weights; `random` for weights that were drawn.
-        mean, deviation: of colours, by which pixels are standardised.
-        versions: of the libraries that built it.
+        mean, deviation: mean and deviation of colours, by which pixels are standardised.
+        versions: versions of the libraries that built it.
     """
 
     name: str

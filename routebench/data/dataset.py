@@ -81,7 +81,7 @@ class Images:
 
     @property
     def what(self) -> str:
-        """What they are, in words."""
+        """The word for them."""
         return "images"
 
     @property
@@ -119,7 +119,7 @@ class Images:
         return Images(torch.cat([self.pixels, more.pixels]), torch.cat([self.labels, more.labels]))
 
     def inputs(self, chosen: Tensor | slice, device: torch.device) -> tuple[Tensor, ...]:
-        """What a network is called with: images in float32, with values in [0, 1].
+        """Arguments that a network is called with: images in float32, with values in [0, 1].
 
         Args:
             chosen: places of images in this part, or a slice of it.

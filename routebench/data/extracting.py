@@ -53,7 +53,7 @@ class _Progress:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where each array lies in a safetensors file.
+    """The place of each array in a safetensors file.
 
     Args:
         arrays: type and shape by name, in the order in which they lie.
@@ -188,7 +188,7 @@ class _Extraction:
 
 
 def _begun(partial: Path, note: Path, layout: _Layout) -> int:
-    """How many images are done of the same extraction; else begins it, with all the room that it needs."""
+    """The number of images that are done; 0 of a new extraction, whose file gets all the room that it needs."""
     if note.exists() and partial.exists():
         try:
             known = json.loads(note.read_text())

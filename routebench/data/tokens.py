@@ -90,7 +90,7 @@ class Tokens:
 
     @property
     def what(self) -> str:
-        """What they are, in words."""
+        """The word for them."""
         return "items"
 
     @property
@@ -139,7 +139,7 @@ class Tokens:
         return self.mask[rows]
 
     def inputs(self, chosen: Tensor | slice, device: torch.device) -> tuple[Tensor, ...]:
-        """What a network is called with: tokens in float32, zero where there is none, and the mask if there is one.
+        """Arguments that a network is called with: tokens in float32, zero where there is none, and the mask, if any.
 
         Args:
             chosen: places of items in this part, or a slice of it.

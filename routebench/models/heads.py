@@ -161,7 +161,7 @@ def token_mlp(shape: tuple[int, int], classes: int, *, types: Count = 4) -> Toke
     routed=False,
 )
 def token_attention(shape: tuple[int, int], classes: int, *, types: Count = 4) -> TokenHead:
-    """As `token-mlp`, with tokens weighted by the softmax of their products with a learned query."""
+    """`token-mlp` with tokens weighted by the softmax of their products with a learned query."""
     return TokenHead(shape[1], classes, hidden=_as_large(shape[1], classes, types), attends=True)
 
 

@@ -31,7 +31,8 @@ def test_a_change_counts_as_if_it_stood_in_the_file():
     ("text", "value"),
     [
         ("1", 1), ("1e-3", 0.001), ("true", True), ('"a b"', "a b"), ("a b", "a b"), ("[1, 2]", [1, 2]),
-        ("{a = 1}", {"a": 1}), ("take:5:mnist", "take:5:mnist"), ("[[", "[["), ("1\nversion = 9", "1\nversion = 9"), ("a=b", "a=b"),
+        ("{a = 1}", {"a": 1}), ("take:5:mnist", "take:5:mnist"), ("[[", "[["),
+        ("1\nversion = 9", "1\nversion = 9"), ("a=b", "a=b"),
     ],
 )  # fmt: skip
 def test_what_follows_the_sign_is_toml_or_text(text, value):

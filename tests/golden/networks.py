@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from routebench.arguments import Legal
 from routebench.capsules.coordinates import COORDINATES, Field, coordinates
-from routebench.data import Images, TrainingData
+from routebench.data import Images, Tokens, TrainingData
 from routebench.kernels import using
 from routebench.models import build, options_of
 from routebench.models.network import Output
@@ -32,15 +32,17 @@ def told_label(params: Mapping[str, Any], *more: str) -> str:
     return ", ".join([*(f"{key}={value!r}" for key, value in params.items()), *more]) or "defaults"
 
 
-def tiny(shape: tuple[int, int, int], classes: int, count: int = 7, *, several: bool = False) -> TrainingData:
-    """Random images that are the same everywhere."""
+def tiny(shape: tuple[int, ...], classes: int, count: int = 7, *, several: bool = False) -> TrainingData:
+    """Random images, or tokens of which some are not there, that are the same everywhere."""
     random = np.random.RandomState(3)
 
-    def images(number: int) -> Images:
-        pixels = torch.from_numpy(random.randint(0, 256, (number, *shape)).astype(np.uint8))
+    def images(number: int) -> Images | Tokens:
+        values = torch.from_numpy(random.randint(0, 256, (number, *shape)).astype(np.uint8))
         shown = random.random_sample((number, classes)) < 0.5
         labels = torch.from_numpy(shown if several else random.randint(0, classes, number))
-        return Images(pixels, labels)
+        if len(shape) == 3:
+            return Images(values, labels)
+        return Tokens(values / 64, labels, torch.arange(shape[0]) < torch.arange(number)[:, None] + 2)
 
     return TrainingData("golden", tuple(map(str, range(classes))), images(count), images(3), "")
 
@@ -136,8 +138,10 @@ class GoldenModel:
         self.shape, self.classes = self.facts.shape, self.facts.classes
 
     @property
-    def smaller(self) -> tuple[int, int, int]:
+    def smaller(self) -> tuple[int, ...]:
         """What it is trained on here; sets of parts, and what learns without labels, have small images anyway."""
+        if self.facts.takes == "tokens":
+            return 5, SMALLER
         is_large = self.shape[1] > SMALLER and not self.facts.unsupervised
         return (self.shape[0], SMALLER, SMALLER) if is_large else self.shape
 
@@ -151,7 +155,8 @@ class GoldenModel:
         """
         shape = self.smaller if more else self.shape
         network = in_double(fresh(self.name, shape, self.classes, self.method, None, **more)).eval()
-        images = tiny(shape, self.classes, 1).train.pixels.double() / 255
+        data = tiny(shape, self.classes, 1).train
+        images = data.inputs(slice(1), CPU)[0] if isinstance(data, Tokens) else data.pixels.double() / 255
         torch.manual_seed(1)
         with using("reference"):
             if not self.facts.unsupervised:

@@ -32,15 +32,16 @@ VIEWS = {"AZIMUTHS": (2, 3, 14, 15), "ELEVATIONS": (2, 3)}
 PATHS = {
     "constellations:PATH": ("objects=3&clutter=2&noise=0.05",),
     "fold:PATH": ("2/3:mnist5k",),
+    "few:PATH": ("60:mnist5k",),
     "take:PATH": ("60:mnist5k",),
 }
-WHOLE = ("mnist5k", "fold:PATH", "take:PATH")
-"""Made of all digits; all others of a few, or of a hundredth of their scenes, or of a few views of each object."""
+WHOLE = ("mnist5k", "fold:PATH", "few:PATH", "take:PATH", "token-pairs", "token-pairs-longer")
+"""Made whole; all others of a few digits, a hundredth of their scenes, or a few views of each object."""
 NOT_HERE = "its official files are on no machine of ours"
 ABSENT = {
-    **dict.fromkeys(("affnist", "cifar10", "cifar100", "fashion-mnist", "svhn"), NOT_HERE),
+    **dict.fromkeys(("affnist", "cifar10", "cifar10-jpeg", "cifar100", "fashion-mnist", "svhn"), NOT_HERE),
     **dict.fromkeys(("smallnorb", "smallnorb-azimuth", "smallnorb-elevation", "smallnorb-every-second"), NOT_HERE),
-    "folder:PATH": "the user's own images, which have a fingerprint of their own",
+    **dict.fromkeys(("features:PATH", "folder:PATH", "npz:PATH"), "the user's own, with a fingerprint of its own"),
 }
 """Data sets without golden numbers. Official files are checked by their MD5 whenever they are read."""
 

@@ -67,6 +67,7 @@ NO_CELL = ("--preset", "smoke", "--dry-run", "--results", "none", "--run", "z")
 CALLS = {
     "suite": ("suite", "accuracy", *NO_CELL), "tune": ("tune", "accuracy", "--preset", "smok", "--dry-run"),
     "check": ("check", "dynamc"), "compare": ("compare", "absent", "absent"), "alternate": ("alternate", "a", "a"),
+    "features": ("features", "lenet", "mnist6k", "-o", "out.safetensors"),
     "cite": ("cite", "dynamc"), "export": ("export", "absent"), "forget": ("forget", "dynamc", "absent"),
     "migrate": ("migrate", "absent", "-o", "out"),
     "new-method": ("new-method", "a.b"), "publish": ("publish", "absent"), "report": ("report", "absent"),
