@@ -244,11 +244,9 @@ class DenseCapsules(CapsuleLayer):
     def votes(self, children: Capsules) -> tuple[Votes, Tensor]:
         """Lanes are images."""
         flat = children.flat()
-        cells = self.grid[0] * self.grid[1]
-        weight = self.weight.repeat(cells, 1, 1, 1) if self.share else self.weight  # types run fastest
         competition = Competition(self.routing.competition, orphan=self.routing.orphan, present=flat.mask)
         there = flat.activations if flat.mask is None else flat.activations.masked_fill(~flat.mask, 0)
-        return Votes(flat.poses, weight, competition, offset=self.offset), there
+        return Votes(flat.poses, self.weight, competition, offset=self.offset), there
 
     def capsules(self, routed: RoutedCapsules, batch: int) -> Capsules:
         """(batch, parent, pose)."""

@@ -24,7 +24,8 @@ class Votes:
     Args:
         children: poses of the layer below. In a dense layer every cell is a child; in a convolutional one, each lane
             sees the cells of its window, in the order row, column, type.
-        weight: (child, parent, pose in, pose out), or (child, parent, P, P) for P x P matrix poses.
+        weight: (child, parent, pose in, pose out), or (child, parent, P, P) for P x P matrix poses. In a dense layer it
+            can be that of fewer children, which others share: child i has that of i modulo their number.
         competition: how logits become coupling; its windows make the layer a convolutional one, and its `present` says
             which children are there.
         offset: added to every vote of a child, (child, pose out); coordinates enter here.
@@ -33,14 +34,15 @@ class Votes:
     def __init__(
         self,
         children: Float[Tensor, "batch cell pose_in"],
-        weight: Float[Tensor, "child parent _ _"],
+        weight: Float[Tensor, "owner parent _ _"],
         competition: Competition,
         *,
         offset: Float[Tensor, "child pose"] | None = None,
     ):
         windows = competition.windows
         cells, seen = (weight.shape[0],) * 2 if windows is None else (windows.cells, windows.seen)
-        if (children.shape[1], weight.shape[0]) != (cells, seen):
+        is_shared = windows is None and children.shape[1] % seen == 0
+        if (children.shape[1], weight.shape[0]) != (cells, seen) and not is_shared:
             found = f"{children.shape[1]} cells below and weights for {weight.shape[0]} children"
             raise ValueError(f"expected {cells} cells below and weights for {seen} children, got {found}")
         if (present := competition.present) is not None:
@@ -65,7 +67,7 @@ class Votes:
     @property
     def children(self) -> int:
         """Children that a lane sees."""
-        return self._given.weight.shape[0]
+        return self._given.seen
 
     @property
     def present(self) -> Bool[Tensor, "lane child"] | None:
@@ -128,7 +130,7 @@ class Votes:
         Args:
             means: the mean of the votes for each parent, (lane, parent, pose).
         """
-        apart, inverse = self.dense() - means[:, None], torch.linalg.inv(self._given.weight)
+        apart, inverse = self.dense() - means[:, None], torch.linalg.inv(self._given.spread().weight)
         if self._given.is_matrix:
             rows = apart.reshape(*apart.shape[:3], *inverse.shape[2:])
             return torch.matmul(rows, inverse).flatten(-2)

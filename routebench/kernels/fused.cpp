@@ -31,7 +31,7 @@ typedef int Whole __attribute__((vector_size(4 * N)));
 
 struct Problem {
     const Vec *children;    // (block, cell, IN)
-    const float *weight;    // (child, parent, SIZE)
+    const float *weight;    // (child, parent, SIZE); (type, parent, SIZE) where all groups have it in common
     const float *offset;    // (child, D), or null
     const Vec *query;       // (block, position, parent, D), as curvature and centre
     const Vec *curvature, *centre;
@@ -41,7 +41,7 @@ struct Problem {
                               // a cell, and 1 / sum of exponentials of logits less that; null: the parents of a lane compete
     const int *cells;       // (position, child): which cell a child of a window is
     long blocks, positions, cell_count, groups, types, parents;  // a window has groups x types children
-    int orphan, uniform, full, apart;  // full: with curvature, centre and second moments; apart: only positions compete for
+    int orphan, uniform, full, apart, common;  // full: with curvature, centre and second moments; apart: only positions compete for
                                        // a cell, those of each parent for themselves
 };
 struct Sums { Vec *mass, *first, *second; };               // as bias, as query
@@ -52,6 +52,8 @@ struct Gradients {
     int constant_coupling;
 };
 
+// The child whose weights a child has.
+static inline long owner(const Problem& p, long child) { return p.common ? child % p.types : child; }
 static inline Vec splat(float x) { return x - Vec{}; }
 static inline float total(Vec v) { float s = 0; for (int n = 0; n < N; ++n) s += v[n]; return s; }
 // Keeps a vector in a register, where the compiler would rather load it again for every product.
@@ -148,7 +150,7 @@ static inline void look(const Problem& p, const Gradients* g, const Tile<G>& til
             if (SLOPES) gf[b] = g->first + at, gs[b] = g->second + at;
         }
         for (long c = 0; c < tile.count; ++c) {
-            const float* w = p.weight + ((tile.child + c) * J + j) * SIZE;
+            const float* w = p.weight + (owner(p, tile.child + c) * J + j) * SIZE;
             const float* offset = p.offset ? p.offset + (tile.child + c) * D : nullptr;
             const Vec* u[G];
             Vec logit[G], slope[G], *x[G];
@@ -392,7 +394,7 @@ template <int G> static inline void to_child(const Problem& p, long child, const
         const int row = part / CHUNKS, k0 = part % CHUNKS * K;
         Vec s[G][K] = {};
         for (long j = 0; j < J; ++j) {
-            const float* w = p.weight + (child * J + j) * SIZE;
+            const float* w = p.weight + (owner(p, child) * J + j) * SIZE;
             for (int e = 0; e < ROW; ++e)
             {
                 Vec held[G];
@@ -487,7 +489,7 @@ static inline void clear(const Problem& p, const Gradients& g, long begin, long 
     const long J = p.parents;
     for (long group = 0; group < p.groups; ++group) {
         const long child = group * p.types + begin;
-        if (g.weight) memset(g.weight + child * J * SIZE, 0, (end - begin) * J * SIZE * sizeof(float));
+        if (g.weight && !(p.common && group)) memset(g.weight + child * J * SIZE, 0, (end - begin) * J * SIZE * sizeof(float));
         if (g.offset) memset(g.offset + child * D, 0, (end - begin) * D * sizeof(float));
     }
     for (long at = 0; g.children && at < p.blocks * p.cell_count; at += p.types)
@@ -532,7 +534,7 @@ template <bool LOGITS, bool FULL> static void backward(const Problem& p, const G
                     const Vec *u[MOST], *t[MOST];
                     for (long b = 0; b < stop - start; ++b)
                         u[b] = Tile<1>(p, child, count, start + b, position).pose(p, c, 0), t[b] = &to.x[to.at(c, b) * D];
-                    if (g.weight) to_weights(p, stop - start, u, t, g.weight + (child + c) * J * SIZE);
+                    if (g.weight) to_weights(p, stop - start, u, t, g.weight + owner(p, child + c) * J * SIZE);
                     for (int e = 0; g.offset && e < D; ++e) {
                         Vec s = splat(0);
                         for (long b = 0; b < stop - start; ++b)
@@ -571,7 +573,7 @@ static void forward_uniform(const Problem& p, const Sums& out, long begin, long 
                             for (int b = 0; b < G; ++b)
                                 for (int e = 0; e < E; ++e) v[b][e] = out.first[(tile.lane(p, b) * J + j) * D + part * E + e];
                             for (long c = 0; c < count; ++c) {
-                                const float* w = p.weight + ((child + c) * J + j) * SIZE;
+                                const float* w = p.weight + (owner(p, child + c) * J + j) * SIZE;
                                 const Vec* u[G];
                                 for (int b = 0; b < G; ++b) u[b] = scaled[c][b];
                                 for (int k = 0; k < FAN; ++k) multiply<G>(v, u, child_at(part, k), w + weight_at(part, k));
@@ -616,7 +618,7 @@ static void backward_uniform(const Problem& p, const Gradients& g, long begin, l
                             if (g.weights) g.weights[tile.lane(p, b) * p.groups * p.types + child + c] = of_weight;
                         }
                     });
-                    if (g.weight) to_weights(p, stop - start, u, t, g.weight + (child + c) * J * SIZE);
+                    if (g.weight) to_weights(p, stop - start, u, t, g.weight + owner(p, child + c) * J * SIZE);
                 }
             });
         }

@@ -92,14 +92,15 @@ class _Work:
         assert children is not None and weight is not None
         self.given, self.settings = given, settings
         self.images, cells, child_pose = children.shape
-        seen, self.parents, rows, columns = weight.shape
+        owners, self.parents, rows, columns = weight.shape
         is_matrix = rows != child_pose
         self.pose = columns**2 if is_matrix else columns
         self.kernel = library(child_pose, self.pose, rows if is_matrix else 0)
         self.side_by_side: int = self.kernel.lanes_in_a_block()
         self.blocks = -(-self.images // self.side_by_side)
         windows: Windows | None = settings["competition"].windows
-        self.positions, types = (1, seen) if windows is None else (windows.positions, windows.types)
+        self.positions, types = (1, owners) if windows is None else (windows.positions, windows.types)
+        seen = cells if windows is None else owners
         self.is_uniform = all(given[name] is None for name in ("query", "curvature", "bias"))
         self.full = settings["moments"] == 2 or any(given[name] is not None for name in ("curvature", "centre"))
         self.full |= self.is_uniform and given["offset"] is not None  # `forward_uniform` knows none
@@ -129,6 +130,7 @@ class _Work:
             uniform=self.is_uniform,
             full=self.full,
             apart=self.is_apart,
+            common=windows is None and owners < seen,
         )
 
     def forward(self) -> tuple[Tensor | None, ...]:
@@ -265,7 +267,7 @@ class _Problem(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("children", "weight", "offset", "query", "curvature", "centre")),
         *((name, ctypes.c_void_p) for name in ("bias", "weights", "peak", "scale", "cells")),
         *((name, ctypes.c_long) for name in ("blocks", "positions", "cell_count", "groups", "types", "parents")),
-        *((name, ctypes.c_int) for name in ("orphan", "uniform", "full", "apart")),
+        *((name, ctypes.c_int) for name in ("orphan", "uniform", "full", "apart", "common")),
     )
 
 

@@ -29,6 +29,8 @@ Product = Callable[[Sweep, Tensor], Tensor]
 
 def aggregate(given: Sweep, coupling: Float[Tensor, "#lane child parent"]) -> Float[Tensor, "lane parent pose"]:
     """sum_i R_ij V_ij. A coupling common to all lanes goes into the weights, and the rest is one matrix product."""
+    if given.is_shared:
+        return _of_shared(given, coupling)
     if len(coupling) == 1:
         return _scaled(given, coupling[0])
     if given.competition.windows is not None:
@@ -40,7 +42,38 @@ def aggregate(given: Sweep, coupling: Float[Tensor, "#lane child parent"]) -> Fl
 
 def agreement(given: Sweep, vectors: Float[Tensor, "lane parent pose"]) -> Float[Tensor, "lane child parent"]:
     """The dot product of each vote with its parent's vector."""
+    if given.is_shared:
+        return _with_shared(given, vectors)
     return _tiled(_dot, given, vectors)
+
+
+def _of_shared(given: Sweep, coupling: Float[Tensor, "#lane child parent"]) -> Float[Tensor, "lane parent pose"]:
+    """The aggregate where children share weights: poses are added up over places, and no vote is made."""
+    weight, shares = given.weight, coupling.reshape(len(coupling), -1, len(given.weight), coupling.shape[2])
+    below = einsum(shares.expand(given.lanes, -1, -1, -1), _placed(given),
+                   "lane place owner parent, lane place owner r c -> lane owner parent r c")  # fmt: skip
+    total: Tensor = einsum(below, weight, "lane owner parent r c, owner parent c q -> lane parent r q").flatten(2)
+    return total if given.offset is None else total + coupling.transpose(1, 2) @ given.offset
+
+
+def _placed(given: Sweep) -> Float[Tensor, "lane place owner row column"]:
+    """Poses of children, by the place and the child whose weights they have."""
+    owners, side = given.weight.shape[0], given.weight.shape[2]
+    return given.children.reshape(given.lanes, -1, owners, given.children.shape[2] // side, side)
+
+
+def _with_shared(given: Sweep, vectors: Float[Tensor, "lane parent pose"]) -> Float[Tensor, "lane child parent"]:
+    """The agreement where children share weights: vectors go down through the weights, and no vote is made."""
+    rows = vectors.reshape(*vectors.shape[:2], -1, given.weight.shape[3])
+    below = einsum(rows, given.weight, "lane parent r q, owner parent c q -> lane owner parent r c")
+    found: Tensor = einsum(
+        _placed(given), below, "lane place owner r c, lane owner parent r c -> lane place owner parent"
+    )
+    found = found.flatten(1, 2)
+    if given.offset is None:
+        return found
+    shift: Tensor = einsum(vectors, given.offset, "lane parent pose, child pose -> lane child parent")
+    return found + shift
 
 
 def _weigh(given: Sweep, coupling: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from einops import einsum
+from einops import einsum, rearrange
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -58,16 +58,19 @@ def is_transformed() -> bool:
 
 def votes(given: Sweep) -> Float[Tensor, "lane parent child pose"]:
     """Every vote, laid out so that all sums over children or pose elements are matrix products."""
-    lanes, (seen, parents) = given.lanes, given.weight.shape[:2]
-    by_child = in_lanes(given).transpose(0, 1)  # child first: one matrix product per child
+    lanes, (owners, parents) = given.lanes, given.weight.shape[:2]
+    # whose weights they are first: one matrix product for each, of all places at which it is
+    by_owner = rearrange(in_lanes(given), "lane (place owner) d -> owner (lane place) d", owner=owners)
     if given.is_matrix:
         side = given.weight.shape[2]
-        matrices = by_child.reshape(seen, lanes * side, side)
-        products = torch.bmm(matrices, given.weight.transpose(1, 2).reshape(seen, side, parents * side))
-        made = products.view(seen, lanes, side, parents, side).permute(1, 3, 0, 2, 4).flatten(3)
+        matrices = by_owner.reshape(owners, -1, side)
+        products = torch.bmm(matrices, given.weight.transpose(1, 2).reshape(owners, side, parents * side))
+        apart = products.view(owners, lanes, -1, side, parents, side).permute(1, 4, 2, 0, 3, 5).flatten(4)
     else:
-        rows = given.weight.transpose(1, 2).flatten(2)  # child, pose in, parent x pose out
-        made = torch.bmm(by_child, rows).view(seen, lanes, parents, given.pose).permute(1, 2, 0, 3)
+        rows = given.weight.transpose(1, 2).flatten(2)  # owner, pose in, parent x pose out
+        products = torch.bmm(by_owner, rows)
+        apart = products.view(owners, lanes, -1, parents, given.pose).permute(1, 3, 2, 0, 4)
+    made = apart.flatten(2, 3)  # lane parent child pose
     return (made if given.offset is None else made + given.offset).contiguous()
 
 
@@ -90,6 +93,8 @@ def in_lanes(given: Sweep) -> Float[Tensor, "lane child pose_in"]:
 def over_children(given: Sweep, poses: Tensor, weight: Tensor) -> Float[Tensor, "lane parent pose"]:
     """The sum over children of their poses (lane, child, pose in) times weights, without any votes."""
     total: Tensor
+    if len(weight) < poses.shape[1]:
+        poses = poses.reshape(len(poses), -1, len(weight), poses.shape[2]).sum(dim=1)  # over places
     if given.is_matrix:
         matrices = poses.reshape(*poses.shape[:2], weight.shape[2], poses.shape[2] // weight.shape[2])
         total = einsum(matrices, weight, "lane child p q, child parent q r -> lane parent p r").flatten(2)
@@ -100,14 +105,14 @@ def over_children(given: Sweep, poses: Tensor, weight: Tensor) -> Float[Tensor, 
 
 def shares(given: Sweep) -> Float[Tensor, "lane child"]:
     """Weights times the coupling that equal logits give, which is the same for all parents."""
-    seen, parents = given.weight.shape[:2]
+    seen, parents = given.seen, given.weight.shape[1]
     share = given.competition.uniform(given.weight.new_empty(given.lanes, seen, 0), parents)
     return share if given.weights is None else share * given.weights
 
 
 def _coupling(given: Sweep, apart: Tensor, squares: Tensor | None) -> Float[Tensor, "lane child parent"]:
     if given.is_uniform:
-        seen, parents = given.weight.shape[:2]
+        seen, parents = given.seen, given.weight.shape[1]
         share = given.competition.uniform(given.weight.new_empty(given.lanes, seen, 0), parents)
         return share[..., None].expand(-1, -1, parents)
     logits = apart.new_zeros(apart.shape[:3]) if given.query is None else dot(apart, given.query)
@@ -197,8 +202,7 @@ def tiles(given: Sweep) -> list[slice]:
 
 
 def _images_in_a_tile(given: Sweep) -> int:
-    seen, parents = given.weight.shape[:2]
-    return max(1, TILE // (given.positions * seen * parents * given.pose))
+    return max(1, TILE // (given.positions * given.seen * given.weight.shape[1] * given.pose))
 
 
 def _tile(given: Sweep, images: slice) -> Sweep:

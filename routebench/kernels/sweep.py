@@ -38,7 +38,8 @@ class Sweep:
 
     Args:
         children: u, poses of the layer below. In a dense layer every cell is a child.
-        weight: W, (child, parent, pose in, pose out), or (child, parent, P, P) for P x P matrix poses.
+        weight: W, (child, parent, pose in, pose out), or (child, parent, P, P) for P x P matrix poses. In a dense layer
+            they can be those of fewer children, which others share: child i has those of i modulo their number.
         competition: how logits become coupling; its windows say which cells a position sees.
         offset: added to every vote of a child.
         query, curvature, bias: terms of the logits; without all three, coupling is uniform.
@@ -51,7 +52,7 @@ class Sweep:
     """
 
     children: Float[Tensor, "batch cell pose_in"]
-    weight: Float[Tensor, "child parent _ _"]
+    weight: Float[Tensor, "owner parent _ _"]
     competition: Competition
     offset: Float[Tensor, "child pose"] | None = None
     query: Float[Tensor, "lane parent pose"] | None = None
@@ -65,7 +66,9 @@ class Sweep:
 
     def __post_init__(self) -> None:
         """Raises ValueError for a tensor whose shape is another; kernels would read beyond its end."""
-        seen, parents = self.weight.shape[:2]
+        seen, parents = self.seen, self.weight.shape[1]
+        if seen % len(self.weight):
+            raise ValueError(f"sweep: expected weights for {seen} children, or a divisor, got {len(self.weight)}")
         expected = {
             "offset": (seen, self.pose),
             **dict.fromkeys(("query", "curvature", "centre"), (self.lanes, parents, self.pose)),
@@ -83,6 +86,22 @@ class Sweep:
             return self
         present = self.competition.present.to(self.children.dtype)
         return replace(self, weights=present if self.weights is None else self.weights * present)
+
+    def spread(self) -> "Sweep":
+        """The same with weights for each child, for kernels that know no shared ones."""
+        if not self.is_shared:
+            return self
+        return replace(self, weight=self.weight.repeat(self.seen // len(self.weight), 1, 1, 1))
+
+    @property
+    def seen(self) -> int:
+        """Children that a lane sees."""
+        return self.children.shape[1] if self.competition.windows is None else self.weight.shape[0]
+
+    @property
+    def is_shared(self) -> bool:
+        """Tells whether several children of a lane have the same weights."""
+        return len(self.weight) < self.seen
 
     @property
     def is_uniform(self) -> bool:

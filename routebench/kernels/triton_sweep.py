@@ -144,7 +144,7 @@ def obstacles_of(device: torch.device) -> tuple[str, ...]:
 
 def sweep(given: Sweep) -> Sums:
     """One sweep, for which there is no obstacle. A gradient of the gradient stores the votes."""
-    given = given.weighed()
+    given = given.weighed().spread()
     if _coupling(given) == "one":
         given = _with_shares(given)
     tensors = (getattr(given, name) for name in INPUTS)
