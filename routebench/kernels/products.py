@@ -49,7 +49,8 @@ def agreement(given: Sweep, vectors: Float[Tensor, "lane parent pose"]) -> Float
 
 def _of_shared(given: Sweep, coupling: Float[Tensor, "#lane child parent"]) -> Float[Tensor, "lane parent pose"]:
     """The aggregate where children share weights: poses are added up over places, and no vote is made."""
-    weight, shares = given.weight, coupling.reshape(len(coupling), -1, len(given.weight), coupling.shape[2])
+    weight, owners = given.weight, len(given.weight)
+    shares = coupling.reshape(len(coupling), given.seen // owners, owners, coupling.shape[2])
     below = einsum(shares.expand(given.lanes, -1, -1, -1), _placed(given),
                    "lane place owner parent, lane place owner r c -> lane owner parent r c")  # fmt: skip
     total: Tensor = einsum(below, weight, "lane owner parent r c, owner parent c q -> lane parent r q").flatten(2)
@@ -59,12 +60,14 @@ def _of_shared(given: Sweep, coupling: Float[Tensor, "#lane child parent"]) -> F
 def _placed(given: Sweep) -> Float[Tensor, "lane place owner row column"]:
     """Poses of children, by the place and the child whose weights they have."""
     owners, side = given.weight.shape[0], given.weight.shape[2]
-    return given.children.reshape(given.lanes, -1, owners, given.children.shape[2] // side, side)
+    places, rows = given.seen // owners, given.children.shape[2] // side
+    return given.children.reshape(given.lanes, places, owners, rows, side)
 
 
 def _with_shared(given: Sweep, vectors: Float[Tensor, "lane parent pose"]) -> Float[Tensor, "lane child parent"]:
     """The agreement where children share weights: vectors go down through the weights, and no vote is made."""
-    rows = vectors.reshape(*vectors.shape[:2], -1, given.weight.shape[3])
+    columns = given.weight.shape[3]
+    rows = vectors.reshape(*vectors.shape[:2], given.pose // columns, columns)
     below = einsum(rows, given.weight, "lane parent r q, owner parent c q -> lane owner parent r c")
     found: Tensor = einsum(
         _placed(given), below, "lane place owner r c, lane owner parent r c -> lane place owner parent"

@@ -59,17 +59,18 @@ def is_transformed() -> bool:
 def votes(given: Sweep) -> Float[Tensor, "lane parent child pose"]:
     """Every vote, laid out so that all sums over children or pose elements are matrix products."""
     lanes, (owners, parents) = given.lanes, given.weight.shape[:2]
+    places = given.seen // owners
     # whose weights they are first: one matrix product for each, of all places at which it is
     by_owner = rearrange(in_lanes(given), "lane (place owner) d -> owner (lane place) d", owner=owners)
     if given.is_matrix:
         side = given.weight.shape[2]
-        matrices = by_owner.reshape(owners, -1, side)
+        matrices = by_owner.reshape(owners, lanes * places * given.children.shape[2] // side, side)
         products = torch.bmm(matrices, given.weight.transpose(1, 2).reshape(owners, side, parents * side))
-        apart = products.view(owners, lanes, -1, side, parents, side).permute(1, 4, 2, 0, 3, 5).flatten(4)
+        apart = products.view(owners, lanes, places, side, parents, side).permute(1, 4, 2, 0, 3, 5).flatten(4)
     else:
         rows = given.weight.transpose(1, 2).flatten(2)  # owner, pose in, parent x pose out
         products = torch.bmm(by_owner, rows)
-        apart = products.view(owners, lanes, -1, parents, given.pose).permute(1, 3, 2, 0, 4)
+        apart = products.view(owners, lanes, places, parents, given.pose).permute(1, 3, 2, 0, 4)
     made = apart.flatten(2, 3)  # lane parent child pose
     return (made if given.offset is None else made + given.offset).contiguous()
 
@@ -94,7 +95,8 @@ def over_children(given: Sweep, poses: Tensor, weight: Tensor) -> Float[Tensor, 
     """The sum over children of their poses (lane, child, pose in) times weights, without any votes."""
     total: Tensor
     if len(weight) < poses.shape[1]:
-        poses = poses.reshape(len(poses), -1, len(weight), poses.shape[2]).sum(dim=1)  # over places
+        places = poses.shape[1] // len(weight)
+        poses = poses.reshape(len(poses), places, len(weight), poses.shape[2]).sum(dim=1)
     if given.is_matrix:
         matrices = poses.reshape(*poses.shape[:2], weight.shape[2], poses.shape[2] // weight.shape[2])
         total = einsum(matrices, weight, "lane child p q, child parent q r -> lane parent p r").flatten(2)

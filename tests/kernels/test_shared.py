@@ -110,6 +110,12 @@ def test_every_method_routes_as_with_spread_weights(method):
     assert torch.allclose(votes.dense(), spread.dense(), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("method", ["dynamic", "em", "heinsen", "self-routing", "variational-bayes"])
+def test_no_images_are_routed_to_none(method):
+    layer = DenseCapsules((4, 1, 2), 3, 8, 8, factory(method), share=True).eval()
+    assert layer(Capsules(torch.randn(0, 4, 1, 2, 8), torch.rand(0, 4, 1, 2))).poses.shape == (0, 3, 8)
+
+
 def test_many_tokens_and_parents_take_no_memory_for_weights_of_each_pair():
     """196 tokens and 1,000 parents of 16: weights for each pair would be 50 million numbers, 200 MB."""
     layer = DenseCapsules((196, 1, 1), 1000, 16, 16, factory("dynamic", iterations=2), share=True)
