@@ -36,7 +36,7 @@ MISTYPED = [
     (("check", "dynamic", "--iterations", "3"), "give it with its method: 'NAME[iterations=VALUE]'"),
     (("suite", "accuracy", "--learning-rate", "1"), "a suite file sets it, in its table [training]"),
     (("suite", "accuracy", "--zzz", "1"), "No such option '--zzz'."),
-    (("tune", "sparsity"), "or tune one of accuracy, iterations, overlap"),
+    (("tune", "sparsity"), "or tune one of accuracy, features, iterations, overlap"),
     (("tune", "accuracy", "--trials", "3"), "--trials 3 of accuracy.toml"),
     (("tune", "accuracy", "--trials", "0"), "a whole number of at least 1, got '0'"),
     (("suite", "accuracy", "--method", "dynamic[detahc=true]"), "'detach'"),

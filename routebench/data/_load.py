@@ -68,6 +68,17 @@ def declared_where_missing() -> Iterator[set[str]]:
             _declaring.pop()
 
 
+def stands_in(name: str) -> bool:
+    """Tells whether the size of a set may stand in for it now, and notes that it does.
+
+    Args:
+        name: name of the data set.
+    """
+    for names in _declaring[-1:]:
+        names.add(name)
+    return bool(_declaring)
+
+
 @contextmanager
 def _truthful() -> Iterator[None]:
     """Lets a loader that makes a set of others have no stand-in for these: it is then to have one itself."""

@@ -16,11 +16,12 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from routebench.data import extracted
+from routebench.data._load import stands_in
 from routebench.data.dataset import Dataset, Images, fingerprint
 from routebench.data.labels import described
 from routebench.data.tokens import Tokens
 from routebench.data.unused import near
-from routebench.errors import UserError, shown
+from routebench.errors import FilesMissing, UserError, shown
 from routebench.registry import datasets
 
 PARTS = ("train", "val", "test")
@@ -55,7 +56,12 @@ def features(path: str) -> Dataset[Tokens]:
             number is not finite, or a mask hides a whole item.
     """
     if asked := extracted.asked_for(path):
-        file = asked.file()
+        try:
+            file = asked.file()
+        except FilesMissing:
+            if not stands_in(f"features:{path}"):
+                raise
+            return asked.declared()
         return replace(_dataset("features", str(file), "features", _tokens), name=f"features:{path}")
     return _dataset("features", path, "features", _tokens)
 

@@ -346,7 +346,7 @@ def facts(
     train: int,
     held_out: int,
     test: int,
-    shape: tuple[int, int, int],
+    shape: tuple[int, ...],
     classes: int,
     *,
     several: bool = False,
@@ -356,7 +356,7 @@ def facts(
 
     Args:
         train, held_out, test: numbers of images.
-        shape: shape of each: channels, height and width.
+        shape: shape of each: channels, height and width; of tokens, their number and that of their numbers.
         classes: number of classes.
         several: whether an image may show several classes.
         views: how many test images in a row show the same object; None if several do, but not in a row.
@@ -372,10 +372,13 @@ def facts(
     return state
 
 
-def _declared(stated: Mapping[str, Any], name: str, *, several: bool) -> Dataset:
+def _declared(stated: Mapping[str, Any], name: str, *, several: bool) -> Dataset[Any]:
     """A data set of the stated size, whose images are black and all of the first class. They take no memory."""
 
-    def part(key: str) -> Images:
+    def part(key: str) -> Images | Tokens:
+        if len(stated["shape"]) == 2:
+            nothing = torch.zeros(stated[key], dtype=torch.int64)
+            return Tokens(torch.zeros(1, *stated["shape"]), nothing, rows=nothing)
         shown = torch.arange(stated["classes"]) == 0 if several else torch.zeros((), dtype=torch.int64)
         black = torch.zeros(stated["shape"], dtype=torch.uint8)
         return Images(black.expand(stated[key], *black.shape), shown.expand(stated[key], *shown.shape))

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import torch
+
 from routebench.cache import cache_folder
 from routebench.data._load import load, registered
-from routebench.data.backbones import pretrained
+from routebench.data.backbones import RANDOM, pretrained
+from routebench.data.dataset import Dataset
 from routebench.data.extracting import extract
 from routebench.data.folds import unfolded
 from routebench.data.official import expect_downloads
+from routebench.data.tokens import Tokens
 from routebench.registry import SHIPPED, datasets
 
 _NAME = re.compile(r"(?P<backbone>[^@/]+)(?:/(?P<layer>[^@/]+))?@(?P<size>\d{1,4}):(?P<data>.+)")
@@ -61,6 +65,25 @@ class FeaturesName:
             backbone = pretrained(self.backbone, layer=self.layer, size=self.size)
             extract(backbone, load(self.data), file)
         return file
+
+    def declared(self) -> Dataset[Tokens]:
+        """A data set of the size that these features have, whose numbers are all zero.
+
+        Raises:
+            UserError: the network is not there.
+        """
+        base = load(self.data)
+        channels = base.train.shape[0]
+        network = pretrained(self.backbone, layer=self.layer, size=self.size, weights=RANDOM)
+        tokens = network(torch.zeros(1, channels, 1, 1, dtype=torch.uint8))
+        one = torch.zeros(tokens.shape, dtype=torch.float16)
+        train, held_out, test = (
+            Tokens(one, part.labels, rows=torch.zeros(len(part), dtype=torch.int64))
+            for part in (base.train, base.held_out, base.test)
+        )
+        fingerprint = hashlib.sha256(f"{self} {base.fingerprint}".encode()).hexdigest()[:16]
+        source = "its size alone: its features are not extracted"
+        return Dataset(f"features:{self}", base.classes, train, held_out, test, fingerprint, source)
 
 
 def asked_for(path: str) -> FeaturesName | None:

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from routebench.data.dataset import Dataset, fingerprint
+from routebench.data.dataset import Dataset, facts, fingerprint
 from routebench.data.tokens import Tokens
 from routebench.errors import UserError
 from routebench.registry import datasets
@@ -20,6 +20,7 @@ EXPECTED = {"token-pairs": "33b1b5b0d3c016d4", "token-pairs-longer": "7eff0dec1f
 
 
 @datasets.register("token-pairs")
+@facts(**SIZES, shape=(MOST, CLASSES * ELEMENTS), classes=CLASSES)
 def token_pairs() -> Dataset[Tokens]:
     """Three to five pairs of tokens in random order. The two of one pair agree, and its class is the answer.
 
@@ -31,6 +32,7 @@ def token_pairs() -> Dataset[Tokens]:
 
 
 @datasets.register("token-pairs-longer")
+@facts(**SIZES, shape=(MOST, CLASSES * ELEMENTS), classes=CLASSES)
 def token_pairs_longer() -> Dataset[Tokens]:
     """`token-pairs`, tested on items of six to eight pairs, longer than any that were trained on (15 % by chance)."""
     return _drawn("token-pairs-longer", LONG)
