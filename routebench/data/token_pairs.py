@@ -15,12 +15,13 @@ SHORT, LONG = (3, 5), (6, 8)
 """The fewest and the most pairs of an item, in training and of the longer test part."""
 NOISE = 0.3
 """Standard deviation of what is added to each element, of unit vectors times the root of their elements."""
-SIZES = {"train": 3_600, "held_out": 400, "test": 1_000}
+TRAIN, HELD_OUT, TEST = 3_600, 400, 1_000
+"""Items of each part."""
 EXPECTED = {"token-pairs": "33b1b5b0d3c016d4", "token-pairs-longer": "7eff0dec1f520898"}
 
 
 @datasets.register("token-pairs")
-@facts(**SIZES, shape=(MOST, CLASSES * ELEMENTS), classes=CLASSES)
+@facts(train=TRAIN, held_out=HELD_OUT, test=TEST, shape=(MOST, CLASSES * ELEMENTS), classes=CLASSES)
 def token_pairs() -> Dataset[Tokens]:
     """Three to five pairs of tokens in random order. The two of one pair agree, and its class is the answer.
 
@@ -32,15 +33,14 @@ def token_pairs() -> Dataset[Tokens]:
 
 
 @datasets.register("token-pairs-longer")
-@facts(**SIZES, shape=(MOST, CLASSES * ELEMENTS), classes=CLASSES)
+@facts(train=TRAIN, held_out=HELD_OUT, test=TEST, shape=(MOST, CLASSES * ELEMENTS), classes=CLASSES)
 def token_pairs_longer() -> Dataset[Tokens]:
     """`token-pairs`, tested on items of six to eight pairs, longer than any that were trained on (15 % by chance)."""
     return _drawn("token-pairs-longer", LONG)
 
 
 def _drawn(name: str, tested: tuple[int, int]) -> Dataset[Tokens]:
-    counts = SIZES.values()
-    train, held_out, test = map(_part, range(len(SIZES)), counts, (SHORT, SHORT, tested))
+    train, held_out, test = map(_part, range(3), (TRAIN, HELD_OUT, TEST), (SHORT, SHORT, tested))
     found = fingerprint(train, held_out, test)
     if found != EXPECTED[name]:
         raise UserError(f"{name}: expected the fingerprint {EXPECTED[name]}, got {found}; please report it")
