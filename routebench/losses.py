@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -85,8 +86,13 @@ def sigmoid_margin(moment: Moment) -> float:
     return 0.2 + 0.79 * float(grown)
 
 
-def cross_entropy(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""]:
+def cross_entropy(output: Output, labels: Labels, _: Moment, *, smoothing: float = 0.0) -> Float[Tensor, ""]:
     """Softmax cross entropy on the logits, which for capsules are the log odds of lengths or activations.
+
+    Args:
+        output: the network's answer.
+        labels: the class of every image.
+        smoothing: share of each target that is spread over all classes.
 
     Raises:
         UserError: an image may show several classes, which a softmax cannot say.
@@ -96,7 +102,7 @@ def cross_entropy(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""
             "training: a softmax cross entropy takes one class per image, and these images may show several; "
             "choose margin, spread or binary-cross-entropy"
         )
-    return functional.cross_entropy(output.logits, labels)
+    return functional.cross_entropy(output.logits, labels, label_smoothing=smoothing)
 
 
 def cross_entropy_of_scores(output: Output, labels: Labels, moment: Moment) -> Float[Tensor, ""]:
@@ -124,6 +130,16 @@ LOSSES: dict[str, Loss] = {
     "cross-entropy-of-scores": cross_entropy_of_scores,
     "binary-cross-entropy": binary_cross_entropy,
 }
+
+
+def loss_named(name: str, smoothing: float = 0.0) -> Loss:
+    """A loss on labels.
+
+    Args:
+        name: its name in `LOSSES`.
+        smoothing: share of each target that is spread over all classes, of `cross-entropy`.
+    """
+    return partial(cross_entropy, smoothing=smoothing) if smoothing else LOSSES[name]
 
 
 def reconstruction(images: Float[Tensor, "batch *image"], decoded: Float[Tensor, "batch *image"]) -> Float[Tensor, ""]:

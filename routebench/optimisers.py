@@ -17,8 +17,9 @@ def make_optimiser(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
         return TensorFlowRMSProp(groups, momentum=recipe.momentum, eps=0.01 / recipe.batch_size**2, **common)
     if _steps_in_one_kernel([*network.parameters()]):
         common["fused"] = True
-    if recipe.optimiser == "adam":
-        return torch.optim.Adam(groups, **common)
+    if recipe.optimiser in {"adam", "adamw"}:
+        kind = torch.optim.Adam if recipe.optimiser == "adam" else torch.optim.AdamW
+        return kind(groups, **common)
     return torch.optim.SGD(groups, momentum=recipe.momentum, **common)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from routebench.checkpoint import Checkpoint, DamagedCheckpoint
 from routebench.data import Images, Tokens, TrainingData, augmentations
 from routebench.errors import Diverged, UserError
-from routebench.losses import LOSSES, Labels, Moment, reconstruction
+from routebench.losses import Labels, Moment, loss_named, reconstruction
 from routebench.models.network import Output, set_progress
 from routebench.optimisers import make_optimiser
 from routebench.recipe import Recipe
@@ -141,7 +141,7 @@ class _Loop:
             moment = Moment(step, step / (recipe.epochs * self.steps))
             set_progress(self.network, moment.progress)
             for group in self.optimiser.param_groups:
-                group["lr"] = recipe.rate_at(step, epoch)
+                group["lr"] = recipe.rate_at(step, epoch, moment.progress)
             loss, right, added = training_step(
                 self.network, self.optimiser, self._batch(train, chosen, noise), train.labels[chosen],
                 recipe=recipe, moment=moment, draws=draws,
@@ -243,27 +243,31 @@ def training_step(
     if recipe.loss == OWN:
         with _precision(recipe, inputs[0].device):
             loss = network.objective(inputs[0], draws).float()  # type: ignore[operator]  # `fit` looks for it
-        _descend(optimiser, loss)
+        _descend(optimiser, loss, recipe.clip_norm)
         loss = loss.detach()
         return loss, torch.full_like(loss, math.nan), torch.zeros_like(loss)
     with _precision(recipe, inputs[0].device):
         output = network(*inputs)
         decoded = network.reconstruct(output, labels) if recipe.reconstruction > 0 else None  # type: ignore[operator]  # a network with a decoder has it
     output = Output(output.logits.float(), output.scores.float(), output.layers)
-    loss = LOSSES[recipe.loss](output, labels, moment)
+    loss = loss_named(recipe.loss, recipe.label_smoothing)(output, labels, moment)
     if decoded is not None:
         loss = loss + recipe.reconstruction * reconstruction(inputs[0], decoded.float())
     added = output.added_loss
     if added is not None:
         loss = loss + added
-    _descend(optimiser, loss)
+    _descend(optimiser, loss, recipe.clip_norm)
     right = is_right(answers(output.scores.detach(), labels), labels).sum()
     return loss.detach(), right, torch.zeros_like(loss) if added is None else added.detach()
 
 
-def _descend(optimiser: torch.optim.Optimizer, loss: Float[Tensor, ""]) -> None:
+def _descend(optimiser: torch.optim.Optimizer, loss: Float[Tensor, ""], most: float) -> None:
+    """One step; a gradient whose norm is larger than `most`, if that is not 0, is scaled down to it."""
     optimiser.zero_grad(set_to_none=True)
     torch.autograd.backward(loss)
+    if most:
+        parameters = [one for group in optimiser.param_groups for one in group["params"]]
+        nn.utils.clip_grad_norm_(parameters, most)
     optimiser.step()
 
 
@@ -322,7 +326,7 @@ def evaluate(network: nn.Module, images: Images | Tokens, recipe: Recipe, device
             output = network(*inputs)
         output = Output(output.logits.float(), output.scores.float(), output.layers)
         scores.append(output.scores)
-        loss, added = LOSSES[recipe.loss](output, labels, Moment()), output.added_loss
+        loss, added = loss_named(recipe.loss, recipe.label_smoothing)(output, labels, Moment()), output.added_loss
         losses.append((loss if added is None else loss + added) * len(labels))
     network.train(was_training)
     found = torch.cat(scores).cpu()

@@ -8,7 +8,7 @@ import pytest
 from routebench.data import augmentations
 from routebench.errors import UserError
 from routebench.losses import LOSSES
-from routebench.recipe import LEGAL, Recipe
+from routebench.recipe import LATER, LEGAL, Recipe
 from routebench.training import OWN
 
 CHOICES = {key: legal.choices for key, legal in LEGAL.items() if legal.choices}
@@ -41,6 +41,11 @@ def test_every_choice_is_accepted(key, value):
         {"reconstruction": -1.0},
         {"reconstruction": math.nan},
         {"milestones": (-1,)},
+        {"warmup_steps": -1},
+        {"clip_norm": -1.0},
+        {"clip_norm": math.nan},
+        {"label_smoothing": 1.0, "loss": "cross-entropy"},
+        {"label_smoothing": -0.1, "loss": "cross-entropy"},
     ],
     ids=str,
 )
@@ -54,9 +59,20 @@ def test_nothing_is_selected_by_images_that_were_trained_on():
         Recipe(selection="held-out", train_on="all")
 
 
-def test_settings_name_what_is_trained_on_only_where_it_is_all():
-    assert set(asdict(Recipe())) - set(Recipe().settings) == {"train_on"}
-    assert Recipe(**Recipe(train_on="all").settings) == Recipe(train_on="all")
+def test_settings_that_came_later_are_named_only_where_they_are_not_as_before():
+    assert set(asdict(Recipe())) - set(Recipe().settings) == set(LATER)
+    given = {"train_on": "all", "warmup_steps": 3, "clip_norm": 1.0, "loss": "cross-entropy", "label_smoothing": 0.1}
+    assert Recipe(**Recipe(**given).settings) == Recipe(**given)
+    for name, value in given.items():
+        smoothed = {"loss": "cross-entropy"} if name == "label_smoothing" else {}
+        assert Recipe(**{name: value, **smoothed}).settings[name] == value
+
+
+def test_only_a_softmax_has_targets_to_smooth():
+    for loss in CHOICES["loss"]:
+        if loss != "cross-entropy":
+            with pytest.raises(UserError, match=f"label_smoothing is for the loss cross-entropy, got '{loss}'"):
+                Recipe(loss=loss, label_smoothing=0.1)
 
 
 def test_every_augmentation_can_be_chosen():
@@ -74,6 +90,17 @@ def test_whole_numbers_will_do_for_rates():
 class TestLearningRate:
     def test_stays_where_it_is_unless_scheduled(self):
         assert {Recipe(learning_rate=0.1).rate_at(step, epoch) for step in (0, 9999) for epoch in (0, 300)} == {0.1}
+
+    def test_half_a_cosine_ends_at_zero(self):
+        recipe = Recipe(learning_rate=0.1, schedule="cosine")
+        rates = [recipe.rate_at(9, 3, progress) for progress in (0, 0.25, 0.5, 1)]
+        assert rates == pytest.approx([0.1, 0.05 * (1 + math.sqrt(0.5)), 0.05, 0])
+
+    @pytest.mark.parametrize("schedule", ["constant", "cosine", "exponential"])
+    def test_the_rate_warms_up_to_that_of_the_schedule(self, schedule):
+        warm, cold = (Recipe(learning_rate=0.1, schedule=schedule, warmup_steps=steps) for steps in (4, 0))
+        shares = [warm.rate_at(step, 0, step / 10) / cold.rate_at(step, 0, step / 10) for step in range(6)]
+        assert shares == pytest.approx([0.25, 0.5, 0.75, 1, 1, 1])
 
     def test_exponential_decay_is_continuous_in_steps(self):
         recipe = Recipe(learning_rate=0.1, schedule="exponential", decay=0.96, decay_steps=2000)

@@ -35,6 +35,9 @@ OTHER_VALUES = {
     "channels_last": True,
     "train_on": "all",
     "decayed": "weights",
+    "warmup_steps": 3,
+    "clip_norm": 1e-3,
+    "label_smoothing": 0.1,
 }
 """For each field of a recipe a value that is not its default."""
 
@@ -42,6 +45,8 @@ OTHER_VALUES = {
 NEEDS = {
     "momentum": {"optimiser": "sgd"},
     "decayed": {"weight_decay": 0.1},
+    "clip_norm": {"optimiser": "sgd"},  # Adam takes no notice of a gradient's scale
+    "label_smoothing": {"loss": "cross-entropy"},
     "decay": {"schedule": "exponential", "decay_steps": 2},
     "decay_steps": {"schedule": "exponential", "decay": 0.5},
     "milestones": {"schedule": "milestones", "decay": 0.1},

@@ -35,6 +35,7 @@ UNUSED = {  # settings by the schedule that does without them
     "constant": ("decay", "decay_steps", "milestones"),
     "exponential": ("milestones",),
     "milestones": ("decay_steps",),
+    "cosine": ("decay", "decay_steps", "milestones"),
 }
 METHOD, MODEL = "method.", "model."
 """Beginnings of the names of tuned settings that are no training settings."""

@@ -15,11 +15,11 @@ from routebench.errors import UserError
 from routebench.models import options_of
 from routebench.models.facts import Facts
 from routebench.protocols.base import FitRequest
-from routebench.recipe import LEGAL, VERSIONS, Recipe
+from routebench.recipe import LATER, LEGAL, VERSIONS, Recipe
 from routebench.registry import SHIPPED, Registry, datasets, models, protocols, replaces, routing
 from routebench.routing import hyperparameters_of
 
-DEFAULTS = {"train_on": "train", **Recipe().settings}
+DEFAULTS = {**LATER, **Recipe().settings}
 """The defaults of the recipe."""
 
 
