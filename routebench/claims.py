@@ -13,4 +13,5 @@ class Claim(Enum):
     POSE_ROTATION = "turning all votes by one rotation turns the parents by it"
     POSE_TRANSLATION = "moving all votes by one vector moves the parents by it"
     POSE_SIGNED_PERMUTATION = "exchanging pose elements, or their signs, does the same to the parents"
+    PADDING = "children that are not there change nothing"
     UNIFORM_FIRST = "one iteration gives uniform coupling"

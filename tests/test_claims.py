@@ -22,6 +22,7 @@ UNCLAIMED = [
     ("random", Claim.CHILD_ORDER),
     ("random", Claim.PARENT_ORDER),
     ("random", Claim.UNIFORM_FIRST),
+    ("divide-and-conquer[members=2]", Claim.PADDING),
     ("dynamic", Claim.POSE_TRANSLATION),
     ("em", Claim.POSE_ROTATION),
     ("inverted-attention", Claim.POSE_ROTATION),
@@ -166,6 +167,16 @@ class HidesItsCoupling(Mean):
         return Routed(votes.dense().mean(dim=1))
 
 
+class DividesByItsChildren(Mean):
+    def spoilt(self, poses, votes):
+        return poses / votes.children
+
+
+class TakesTheLargestVote(Mean):
+    def route(self, votes, activations):
+        return Routed(votes.dense().amax(dim=1))
+
+
 class ActivationsByNumber(Mean):
     gives_activations = True
 
@@ -186,6 +197,9 @@ BROKEN = [
     (Claim.POSE_ROTATION, LearnsABias),
     (Claim.POSE_TRANSLATION, LooksAtLengths),
     (Claim.POSE_SIGNED_PERMUTATION, LooksAtElementNumbers),
+    (Claim.PADDING, HidesItsCoupling),
+    (Claim.PADDING, DividesByItsChildren),
+    (Claim.PADDING, TakesTheLargestVote),
     (Claim.UNIFORM_FIRST, CompetesOverTheWrongAxis),
     (Claim.UNIFORM_FIRST, HidesItsCoupling),
 ]

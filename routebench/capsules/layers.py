@@ -175,9 +175,9 @@ class CapsuleLayer(nn.Module):
             raise TypeError(f"{name}: expected Capsules(poses, activations), got {found}")
         if children.mask is not None and isinstance(self, ConvCapsules):
             raise ValueError(f"{name}: expected a dense layer for capsules with a mask, got a convolutional one")
-        if children.mask is not None and not getattr(method, "masks", True):
+        if children.mask is not None and not getattr(method, "masks", False):
             found = type(method).__name__
-            raise ValueError(f"{name}: expected capsules without a mask, which {found} cannot respect; see its page")
+            raise ValueError(f"{name}: expected capsules without a mask, got one, and {found} does not claim PADDING")
         *place, pose = children.poses.shape[1:]
         if pose != method.sizes.pose_below:
             raise ValueError(f"{name}: expected children with poses of {method.sizes.pose_below} elements, got {pose}")

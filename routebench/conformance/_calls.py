@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from routebench.capsules import Sizes
 from routebench.conformance._findings import Deviation
 from routebench.conformance._method import CheckedMethod, seeded
 from routebench.conformance._problems import ORDINARY, Problem, Shape, draw
@@ -129,14 +130,29 @@ class Case:
     training: bool = False
     apart: bool = False
 
-    def trial(self, problem: Problem | None = None, *, parents: torch.Tensor | None = None, **how: Any) -> Trial:
-        """A fresh method, called on the problem of the case or on another one, with its parents in an order."""
+    def trial(
+        self,
+        problem: Problem | None = None,
+        *,
+        parents: torch.Tensor | None = None,
+        like: Sizes | None = None,
+        **how: Any,
+    ) -> Trial:
+        """A fresh method, called on the problem of the case or on another one.
+
+        Args:
+            problem: the problem; None for that of the case.
+            parents: an order of parents, in which its parameters are.
+            like: sizes of fewer children, whose parameters the first ones have; None for its own.
+            how: arguments of `call`.
+        """
         given = self.problem if problem is None else problem
         how_made: dict[str, Any] = {
             "changes": self.changes,
             "apart": self.apart,
             "training": self.training,
             "parents": parents,
+            "like": like,
         }
         try:
             method = self.subject.make(given.shape.sizes, given.dtype, **how_made)

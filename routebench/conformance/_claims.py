@@ -28,6 +28,8 @@ WORDS = {
     "positions": "the positions that see a child",
     "children": "the children",
 }
+MORE, LONG = 2, 1e3
+"""Children that are added and not there, and how much longer their poses are."""
 NOTHING_SEEN = "no coupling to look at: use votes.sweep or votes.aggregate, or return Routed(coupling=...)"
 
 
@@ -181,6 +183,33 @@ def uniform_first(case: Case) -> Deviation | None:
     return Deviation(size, FLOOR[case.problem.dtype], words, str(case))
 
 
+def padding(case: Case) -> Deviation | None:
+    """Two more children that are not there, with long poses and weights of their own; on a grid there are no others."""
+    given = case.problem
+    if given.shape.windows:
+        return None
+    wider = replace(given.shape, children=given.shape.children + MORE)
+    images, source = given.shape.images, _source()
+
+    def longer(value: Tensor, size: tuple[int, ...], axis: int, factor: float) -> Tensor:
+        more = factor * torch.randn(size, generator=source, dtype=torch.float64)
+        return torch.cat([value, more.to(value.dtype)], dim=axis)
+
+    padded = replace(
+        given,
+        shape=wider,
+        poses=longer(given.poses, (images, MORE, given.shape.pose_in), 1, LONG * given.scale),
+        activations=longer(given.activations, (images, MORE), 1, 1.0),
+        weight=longer(given.weight, (MORE, *given.weight.shape[1:]), 0, 1.0),
+        present=(torch.arange(wider.children) < given.shape.children).expand(images, -1),
+    )
+    when = "when there are two more children that are not there"
+    found = case.trial(padded, like=given.shape.sizes)
+    if found.error:
+        return Deviation(float("inf"), case.allowed, f"it raises {when}: {found.error}", str(case))
+    return case.deviation(_of_parents(found), _of_parents(case.base), case.allowed, when)
+
+
 def sums_over(coupling: Tensor, axis: str, problem: Problem) -> Tensor:
     """Sums of coupling (lane, child, parent) over an axis of competition, each of which ought to be one."""
     windows = problem.shape.windows
@@ -216,6 +245,9 @@ TESTS: dict[Claim, ClaimTest] = {
     ),
     Claim.POSE_SIGNED_PERMUTATION: ClaimTest(
         pose_signed_permutation, "whatever uses an element's number or sign: biases, learned gains, cumsum, relu"
+    ),
+    Claim.PADDING: ClaimTest(
+        padding, "sums, means and softmax over children of votes.dense(), and the number of children: votes.there"
     ),
     Claim.UNIFORM_FIRST: ClaimTest(uniform_first, "what the first pass makes coupling of, before there are parents"),
 }

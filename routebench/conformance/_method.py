@@ -66,6 +66,7 @@ class CheckedMethod:
         apart: bool = False,
         training: bool = False,
         parents: Tensor | None = None,
+        like: Sizes | None = None,
     ) -> RoutingMethod:
         """A fresh method, its parameters moved; the same arguments give the same method.
 
@@ -76,6 +77,7 @@ class CheckedMethod:
             apart: move each element by an amount of its own, by the parameter's name, else all by the same.
             training: in training mode, in the middle of a run.
             parents: an order of parents, in which the parameters of each are put; see `tells_parents`.
+            like: sizes of fewer children: the first ones have what was learned for these.
         """
         with seeded(0):
             method = self.method(sizes, **{**self.params, **(changes or {})})
@@ -84,6 +86,8 @@ class CheckedMethod:
         _move(method, apart=apart)
         if parents is not None:
             _reorder(method, self._parent_axes(sizes, changes) or {}, parents)
+        if like is not None:
+            _put_first(method, self.make(like, dtype, changes=changes, apart=apart, training=training))
         return method
 
     def tells_parents(self, sizes: Sizes, changes: Mapping[str, Any] | None = None) -> bool:
@@ -182,6 +186,14 @@ def _parent_axes(method: nn.Module, wider: nn.Module, parents: int) -> dict[str,
         if any((shape[axis], other[name][axis]) != (parents, parents + 1) for axis in found[name]):
             return None
     return found
+
+
+@torch.no_grad()
+def _put_first(method: nn.Module, fewer: nn.Module) -> None:
+    """Puts the parameters and buffers of a method for fewer children in the corners of those of another."""
+    known = {**dict(method.named_parameters()), **dict(method.named_buffers())}
+    for name, value in (*fewer.named_parameters(), *fewer.named_buffers()):
+        known[name][tuple(slice(size) for size in value.shape)] = value
 
 
 def _reorder(method: nn.Module, axes: dict[str, tuple[int, ...]], order: Tensor) -> None:

@@ -70,6 +70,7 @@ class Problem:
         weight: (child, parent, pose in, pose), or (child, parent, side, side).
         scale: that the poses were multiplied by.
         offset: added to every vote of a child, (child, pose).
+        present: the children that are there, (image, child); None for all.
     """
 
     shape: Shape
@@ -78,6 +79,7 @@ class Problem:
     weight: Tensor
     scale: float = 1.0
     offset: Tensor | None = None
+    present: Tensor | None = None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -92,8 +94,9 @@ class Problem:
     def given_to(self, method: RoutingMethod) -> tuple[Votes, Tensor]:
         """The votes, as a layer would make them for this method, and the activations (lane, child)."""
         windows = self.shape.windows
-        competition = Competition(method.competition, windows=windows, orphan=method.orphan)
+        competition = Competition(method.competition, windows=windows, orphan=method.orphan, present=self.present)
         activations = self.activations if windows is None else windows.gather(self.activations)
+        activations = activations if self.present is None else activations.masked_fill(~self.present, 0)
         return Votes(self.poses, self.weight, competition, offset=self.offset), activations
 
     def to(self, where: torch.device) -> "Problem":

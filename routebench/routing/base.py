@@ -80,9 +80,6 @@ class RoutingMethod(nn.Module, ABC):
     uses_activations: bool = False
     """Tells whether it weights children by their activations, which networks with layer-normalised primary capsules
     learn: lengths say nothing there."""
-    masks: bool = True
-    """Tells whether children that are not there change nothing. `Votes` leaves them out of every sum that it makes; a
-    method that adds up children itself asks `votes.present` and `votes.there`. `routebench check` measures it."""
     schedule: str = "sequential"
     """The order in which several layers iterate; see `routebench.capsules.schedules.SCHEDULES`. An iterative method
     takes it as a hyperparameter if it has one of this name."""
@@ -122,6 +119,15 @@ class RoutingMethod(nn.Module, ABC):
         routed = self.route(votes, activations)
         self._check(routed, votes.lanes)
         return routed
+
+    @property
+    def masks(self) -> bool:
+        """Tells whether it claims that children which are not there change nothing; without, layers refuse masks.
+
+        `Votes` leaves such children out of every sum that it makes. A method that adds up children itself asks
+        `votes.present` and `votes.there`.
+        """
+        return Claim.PADDING in self.claims
 
     @property
     def name(self) -> str:

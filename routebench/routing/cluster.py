@@ -36,7 +36,7 @@ class ClusterRouting(RoutingMethod):
     """
 
     source = "Zhao and Cheng, Neural Networks 2021, non-iterative cluster routing (arXiv:2109.09213)"
-    claims = (Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE)
+    claims = (Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE, Claim.PADDING)
     competition = "children"
     gives_activations = False
 

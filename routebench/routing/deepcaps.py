@@ -38,7 +38,7 @@ class DeepCapsRouting(IterativeRouting):
     """
 
     source = "Rajasegaran et al., CVPR 2019, DeepCaps, 3-D routing (arXiv:1904.09546)"
-    claims: tuple[Claim, ...] = (Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE)
+    claims: tuple[Claim, ...] = (Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE, Claim.PADDING)
     settles = False  # logits grow for ever
 
     def __init__(

@@ -47,8 +47,6 @@ class DivideAndConquerRouting(IterativeRouting):
     )
     settles = False  # logits grow for ever
 
-    masks = False  # groups are made of all children, there or not: padding would make other ones
-
     def __init__(
         self,
         sizes: Sizes,

@@ -42,6 +42,7 @@ class DynamicRouting(IterativeRouting):
         Claim.MASS_CONSERVATION,
         Claim.POSE_ROTATION,
         Claim.UNIFORM_FIRST,
+        Claim.PADDING,
     )
     settles = False  # the running sum grows for ever
 

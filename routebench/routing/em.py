@@ -100,6 +100,7 @@ class EMRouting(IterativeRouting):
         Claim.POSE_TRANSLATION,
         Claim.POSE_SIGNED_PERMUTATION,
         Claim.UNIFORM_FIRST,
+        Claim.PADDING,
     )
     uses_activations = True
 

@@ -46,6 +46,7 @@ class HeinsenRouting(IterativeRouting):
         Claim.BATCH_INDEPENDENCE,
         Claim.MASS_CONSERVATION,
         Claim.UNIFORM_FIRST,
+        Claim.PADDING,
     )
     gives_activations = False
 

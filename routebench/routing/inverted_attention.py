@@ -55,6 +55,7 @@ class InvertedAttention(IterativeRouting):
         Claim.BATCH_INDEPENDENCE,
         Claim.MASS_CONSERVATION,
         Claim.UNIFORM_FIRST,
+        Claim.PADDING,
     )
 
     def __init__(

@@ -22,7 +22,7 @@ class MaxPooling(RoutingMethod):
     """
 
     source = "Sabour, Frosst and Hinton, NeurIPS 2017, section 1 (arXiv:1710.09829), max-pooling, of votes"
-    claims = (Claim.CHILD_ORDER, Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE)
+    claims = (Claim.CHILD_ORDER, Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE, Claim.PADDING)
     competition = "none"
 
     def route(self, votes: Votes, activations: Activations) -> Routed:

@@ -17,7 +17,7 @@ class NoRouting(RoutingMethod):
     source = "Kiefer et al., Capsule Networks as Generative Models, section 3.1"
     title = "No sharing"
     colour = "muted"
-    claims = (Claim.CHILD_ORDER, Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE, Claim.POSE_ROTATION)
+    claims = (Claim.CHILD_ORDER, Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE, Claim.POSE_ROTATION, Claim.PADDING)
     competition = "none"
 
     def route(self, votes: Votes, activations: Activations) -> Routed:

@@ -30,7 +30,7 @@ class FixedRandom(RoutingMethod):
     source = "Paik, Kwak and Kim 2019, arXiv:1907.13327 (baseline)"
     title = "Random coupling"
     colour = "muted"
-    claims = (Claim.BATCH_INDEPENDENCE, Claim.MASS_CONSERVATION, Claim.POSE_ROTATION)
+    claims = (Claim.BATCH_INDEPENDENCE, Claim.MASS_CONSERVATION, Claim.POSE_ROTATION, Claim.PADDING)
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ class SelfAttention(RoutingMethod):
     """
 
     source = "Mazzia, Salvetti and Chiaberge 2021, self-attention routing (arXiv:2101.12491)"
-    claims: tuple[Claim, ...] = (Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE, Claim.POSE_ROTATION)
+    claims: tuple[Claim, ...] = (Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE, Claim.POSE_ROTATION, Claim.PADDING)
 
     def __init__(self, sizes: Sizes, *, prior: Annotated[bool, Among((False, True))] = True, scale: bool = True):
         super().__init__(sizes)

@@ -52,6 +52,7 @@ class SelfRouting(RoutingMethod):
         Claim.POSE_ROTATION,
         Claim.POSE_TRANSLATION,
         Claim.POSE_SIGNED_PERMUTATION,
+        Claim.PADDING,
     )
     uses_activations = True
 

@@ -61,6 +61,7 @@ class SlotAttention(IterativeRouting):
         Claim.PARENT_ORDER,
         Claim.BATCH_INDEPENDENCE,
         Claim.MASS_CONSERVATION,
+        Claim.PADDING,
     )
     gives_activations = False
 

@@ -23,7 +23,7 @@ class Static(RoutingMethod):
 
     source = "Sabour, Frosst and Hinton, NeurIPS 2017, section 2 (arXiv:1710.09829), log priors alone"
     colour = "muted"
-    claims = (Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE, Claim.MASS_CONSERVATION, Claim.POSE_ROTATION)
+    claims = (Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE, Claim.MASS_CONSERVATION, Claim.POSE_ROTATION, Claim.PADDING)
 
     def __init__(self, sizes: Sizes):
         super().__init__(sizes)

@@ -24,6 +24,7 @@ class Uniform(RoutingMethod):
         Claim.MASS_CONSERVATION,
         Claim.POSE_ROTATION,
         Claim.UNIFORM_FIRST,
+        Claim.PADDING,
     )
 
     def route(self, votes: Votes, activations: Activations) -> Routed:

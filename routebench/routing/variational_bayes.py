@@ -62,7 +62,13 @@ class VariationalBayesRouting(IterativeRouting):
 
     source = "De Sousa Ribeiro, Leontidis and Kollias, AAAI 2020 (arXiv:1905.11455)"
     title = "Variational Bayes"
-    claims: tuple[Claim, ...] = (Claim.CHILD_ORDER, Claim.PARENT_ORDER, Claim.MASS_CONSERVATION, Claim.UNIFORM_FIRST)
+    claims: tuple[Claim, ...] = (
+        Claim.CHILD_ORDER,
+        Claim.PARENT_ORDER,
+        Claim.MASS_CONSERVATION,
+        Claim.UNIFORM_FIRST,
+        Claim.PADDING,
+    )
     uses_activations = True
 
     def __init__(

@@ -52,6 +52,7 @@ class WangLiu(IterativeRouting):
         Claim.MASS_CONSERVATION,
         Claim.POSE_ROTATION,
         Claim.UNIFORM_FIRST,
+        Claim.PADDING,
     )
 
     def __init__(

@@ -93,7 +93,7 @@ def test_a_mask_is_as_leaving_the_children_out(method):
 @pytest.mark.parametrize("method", sorted(WITHOUT))
 def test_methods_that_cannot_leave_children_out_say_so(method):
     few, _, tokens, mask = masked(method)
-    with pytest.raises(ValueError, match="without a mask, which DivideAndConquerRouting cannot respect"):
+    with pytest.raises(ValueError, match="without a mask, got one, and DivideAndConquerRouting does not claim PADDING"):
         few(tokens, mask)
     assert few(tokens).logits.shape == (6, CLASSES)
 

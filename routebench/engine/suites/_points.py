@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+from routebench.claims import Claim
 from routebench.data import Dataset, Tokens, at_most, declared_where_missing
 from routebench.engine.isolation import step
 from routebench.engine.results import Identity, is_plain
@@ -184,7 +185,7 @@ def _too_small(data: str, shape: tuple[int, ...], needed: Mapping[str, int]) -> 
 
 def _takes_masks(method: str) -> bool:
     """Tells whether a routing method, or a baseline, takes children that are not there."""
-    return method not in routing or bool(getattr(routing[method], "masks", True))
+    return method not in routing or Claim.PADDING in getattr(routing[method], "claims", ())
 
 
 def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerprint: str) -> Point:
