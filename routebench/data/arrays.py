@@ -3,7 +3,7 @@
 import difflib
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -17,7 +17,14 @@ from torch import Tensor
 
 from routebench.data import extracted
 from routebench.data._load import stands_in
-from routebench.data.dataset import Dataset, Images, fingerprint
+from routebench.data.dataset import (
+    HELD_OUT_FRACTION,
+    SPLIT_SEED,
+    Dataset,
+    Images,
+    fingerprint,
+    stratified_split,
+)
 from routebench.data.labels import described
 from routebench.data.tokens import Tokens
 from routebench.data.unused import near
@@ -92,43 +99,69 @@ def _stamp(path: str) -> str:
 vars(features)["stamp"] = vars(npz)["stamp"] = _stamp
 
 
-def _dataset(kind: str, path: str, what: str, make: Any) -> Dataset[Any]:
+def _dataset(kind: str, path: str, what: str, make: Callable[[Mapping[str, Tensor], str], Any]) -> Dataset[Any]:
+    """The data set of a file.
+
+    Args:
+        kind: `features` or `npz`.
+        path: the file.
+        what: what arrays of items are called: `features` or `images`.
+        make: makes a part, by its name, of the arrays.
+    """
     file = _file(kind, path)
     with _told(f"{kind}:{path}"):
         found, notes = _read(file)
-        found = {looked.lower(): array for looked, array in found.items()}
-        names = {f"{part}_{of}" for part in PARTS for of in (what, "labels", *(["mask"] if kind == "features" else []))}
-        wanted = [f"{part}_{of}" for part in NEEDED for of in (what, "labels")]
-        wanted += [f"val_{of}" for of in (what, "labels") if any(name.startswith("val_") for name in found)]
-        if missing := [name for name in wanted if name not in found]:
-            raise UserError(
-                f"expected {', '.join(wanted)}, got no {missing[0]} but {', '.join(sorted(found)) or 'nothing'}"
-            )
-        others = sorted(found.keys() - names)
-        for other in others:
-            if near_to := difflib.get_close_matches(other, names - found.keys(), cutoff=0.75):
-                raise UserError(f"expected arrays of known names, got {other!r}; did you mean {near_to[0]!r}?")
+        others = _expect_names(found, what)
         parts = {}
         for part in PARTS:
             if f"{part}_labels" in found:
                 with _told(part):
                     parts[part] = make(found, part)
         parts = _of_one_store(parts)
-        count = _classes(parts)
-        classes = notes.get(CLASSES) or [str(number) for number in range(count)]
-        if len(classes) < count:
-            raise UserError(
-                f"expected names of at least {count} classes, got {len(classes)} in the metadata {CLASSES!r}"
-            )
-        name, source = f"{kind}:{file.name}", notes.get(NOTES) or f"arrays in {file.resolve()}"
-        left = f"{len(others)} other arrays: {', '.join(others)}" if others else ""
-        train, test = parts["train"], parts["test"]
-        if "val" in parts:
-            all_parts = (train, parts["val"], test)
-            print_ = fingerprint(*all_parts)
-            return Dataset(name, tuple(classes), *all_parts, print_, source, left_out=left)
-        whole: Dataset[Any] = Dataset.of(name, tuple(classes), train, test, source)
-        return Dataset(**{**vars(whole), "left_out": left})
+        return Dataset(
+            name=f"{kind}:{file.name}",
+            classes=_classes(parts, notes),
+            **_split(parts),
+            source=notes.get(NOTES) or f"arrays in {file.resolve()}",
+            objects=_objects(found),
+            left_out=f"not used: {', '.join(others)}" if others else "",
+        )
+
+
+def _expect_names(found: Mapping[str, Tensor], what: str) -> list[str]:
+    """The names of arrays that are not used; raises UserError where one is missing, or misspelt."""
+    of_items = (what, "labels")
+    names = {f"{part}_{of}" for part in PARTS for of in (*of_items, "mask", "objects")}
+    wanted = [f"{part}_{of}" for part in NEEDED for of in of_items]
+    wanted += [f"val_{of}" for of in of_items if any(name.startswith("val_") for name in found)]
+    if missing := [name for name in wanted if name not in found]:
+        known = ", ".join(sorted(found)) or "nothing"
+        raise UserError(f"expected {', '.join(wanted)}, got no {missing[0]} but {known}")
+    others = sorted(found.keys() - names)
+    for other in others:
+        if near_to := difflib.get_close_matches(other, names - found.keys(), cutoff=0.75):
+            raise UserError(f"expected arrays of known names, got {other!r}; did you mean {near_to[0]!r}?")
+    return others
+
+
+def _split(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The three parts and their fingerprint; without `val`, a tenth of the training part is held out."""
+    train, held_out, test = parts["train"], parts.get("val"), parts["test"]
+    if held_out is None:
+        kept, selection = stratified_split(train.labels, HELD_OUT_FRACTION, SPLIT_SEED)
+        train, held_out = train.at(kept), train.at(selection)
+    return {"train": train, "held_out": held_out, "test": test, "fingerprint": fingerprint(train, held_out, test)}
+
+
+def _objects(found: Mapping[str, Tensor]) -> Tensor | None:
+    """The objects on training and held-out items, where several show the same."""
+    given = [found.get(f"{part}_objects") for part in ("train", "val")]
+    if given == [None, None]:
+        return None
+    numbers = [one.to(torch.int64) for one in given if one is not None and not one.is_floating_point()]
+    if len(numbers) < len(given):
+        raise UserError("expected train_objects and val_objects, both of integers, got one of them, or other numbers")
+    return torch.cat(numbers)
 
 
 @contextmanager
@@ -289,7 +322,11 @@ def _labels(given: Tensor) -> Tensor:
     return labels.bool()
 
 
-def _classes(parts: Mapping[str, Any]) -> int:
-    """The number of classes that labels name."""
+def _classes(parts: Mapping[str, Any], notes: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the classes; their numbers, where the file has no names."""
     labels = [part.labels for part in parts.values() if len(part)]
-    return max(one.shape[1] if one.ndim == 2 else int(one.max()) + 1 for one in labels)
+    count = max(one.shape[1] if one.ndim == 2 else int(one.max()) + 1 for one in labels)
+    names = tuple(notes.get(CLASSES) or map(str, range(count)))
+    if len(names) < count:
+        raise UserError(f"expected names of at least {count} classes, got {len(names)} in the metadata {CLASSES!r}")
+    return names

@@ -33,7 +33,7 @@ class Pretrained:
         layer: the module whose output is taken; empty for the last that has places.
         size: height and width that images are scaled to, in pixels.
         network: in evaluation mode, on its device.
-        weights: SHA-256 of the file of weights; `random` for weights that were drawn.
+        weights: SHA-256 of the file of weights, or of the weights; after `random` if they were drawn.
         mean, deviation: mean and deviation of colours, by which pixels are standardised.
         versions: versions of the libraries that built it.
     """
@@ -100,8 +100,8 @@ def pretrained(
         name: `efficientnet-lite0`; or `timm:NAME` or `torchvision:NAME` for any network that these libraries build.
         layer: name of the module whose output is taken, such as `blocks`.
         size: height and width that images are scaled to, in pixels.
-        weights: a file of weights, `.safetensors` or a state that torch saved; `random` to draw them; empty for those
-            that the library finds, which may download them.
+        weights: a file of weights, `.safetensors` or a state that torch saved; `random` for those that
+            seed 0 draws; empty for those that the library finds, which may download them.
         device: where it runs; None for the processor.
 
     Raises:
@@ -109,7 +109,9 @@ def pretrained(
     """
     if not 8 <= size <= 4096:
         raise UserError(f"expected a size from 8 to 4096 pixels, got {size}")
-    network, mean, deviation, digest = _lite0(weights) if name == LITE0 else _of_library(name, weights)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # weights that are drawn are the same for whoever goes on with an extraction
+        network, mean, deviation, digest = _lite0(weights) if name == LITE0 else _of_library(name, weights)
     modules = {module for module, _ in network.named_modules() if module}
     if layer and layer not in modules:
         tops = {module for module in modules if "." not in module}
@@ -171,7 +173,7 @@ def _timm() -> Any:
 def _loaded(network: nn.Module, weights: str, *, by_place: bool = False) -> str:
     """Loads a file of weights; returns its SHA-256, or `random`."""
     if weights == RANDOM:
-        return RANDOM
+        return f"{RANDOM} {_state_digest(network)}"
     file = Path(weights).expanduser()
     if not file.is_file():
         raise UserError(f"expected a file of weights, or 'random', got {shown(weights)!r}, which is none")

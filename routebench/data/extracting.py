@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
+from torch import Tensor
 
 from routebench.atomic import write_text
 from routebench.data.backbones import Pretrained
@@ -116,6 +117,10 @@ def extract(
     """
     if not isinstance(data.train, Images):
         raise UserError(f"features: expected a data set of pictures, got {data.name}, which has tokens already")
+    if data.compose is not None:
+        raise UserError(
+            f"features: expected fixed training images, got {data.name}, which makes new ones for every epoch"
+        )
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.with_name(f"{file.name}.lock")):
         if not file.exists():
@@ -136,6 +141,14 @@ class _Extraction:
     def parts(self) -> Mapping[str, Images]:
         return {"train": self.data.train, "val": self.data.held_out, "test": self.data.test}
 
+    @property
+    def objects(self) -> Mapping[str, Tensor]:
+        """The objects on training and held-out images, where several show the same."""
+        if self.data.objects is None:
+            return {}
+        train = len(self.data.train)
+        return {"train": self.data.objects[:train], "val": self.data.objects[train:]}
+
     def write(self, file: Path) -> None:
         """Goes on where it was, and puts the file in place when all is done."""
         layout = self._layout()
@@ -145,6 +158,8 @@ class _Extraction:
         told, total, before = _Progress(), sum(map(len, self.parts.values())), 0
         for name, images in self.parts.items():
             arrays[f"{name}_labels"][:] = images.labels.numpy()
+            if name in self.objects:
+                arrays[f"{name}_objects"][:] = self.objects[name].numpy()
             for start in range(0, len(images), self.batch):
                 stop = min(start + self.batch, len(images))
                 if before + stop <= done:
@@ -176,6 +191,7 @@ class _Extraction:
         }
         for name, images in self.parts.items():
             arrays[f"{name}_labels"] = ("uint8" if images.multi_label else "int64"), tuple(images.labels.shape)
+        arrays |= {f"{name}_objects": ("int64", (len(numbers),)) for name, numbers in self.objects.items()}
         layer = f", layer {backbone.layer}" if backbone.layer else ""
         of = f"images of {data.name} at {backbone.size} pixels"
         told = {**backbone.told, "data": data.name, "fingerprint": data.fingerprint, "batch": self.batch}

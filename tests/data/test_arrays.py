@@ -86,7 +86,7 @@ def test_masks_held_out_items_and_several_classes_are_read(tmp_path):
     data = load(f"features:{tmp_path / 'x.npz'}")
     assert tuple(map(len, (data.train, data.held_out, data.test))) == (50, 10, 20)
     assert data.train.multi_label and data.train.mask is not None and data.test.mask is None
-    assert data.left_out == "1 other arrays: beside"
+    assert data.left_out == "not used: beside"
 
 
 NAN = features()["train_features"].copy()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,6 @@ SMALL = "torchvision:squeezenet1_1"
 
 
 def drawn(**given):
-    torch.manual_seed(0)
     return pretrained(SMALL, weights="random", size=48, **given)
 
 
@@ -86,7 +86,6 @@ import sys, torch
 from pathlib import Path
 from routebench.data import extract, load, pretrained
 torch.set_num_threads(1)
-torch.manual_seed(0)
 backbone = pretrained("torchvision:squeezenet1_1", weights="random", size=48, layer="features.3")
 extract(backbone, load("take:1000:mnist5k"), Path(sys.argv[1]), batch=4)
 """
@@ -180,12 +179,33 @@ def test_a_file_that_holds_no_weights_is_refused(tmp_path, content):
 
 
 def test_weights_from_a_file_are_used(tmp_path):
-    torch.manual_seed(1)
     other = pretrained(SMALL, weights="random", size=48)
+    torch.manual_seed(1)
+    torch.nn.init.normal_(other.network.features[0].weight)
     torch.save(other.network.state_dict(), tmp_path / "w.pth")
     again = pretrained(SMALL, weights=str(tmp_path / "w.pth"), size=48)
     pixels = torch.randint(256, (1, 3, 48, 48), dtype=torch.uint8)
     assert torch.equal(again(pixels), other(pixels)) and len(again.weights) == 64
+
+
+def test_weights_that_are_drawn_are_the_same_for_everybody():
+    torch.manual_seed(5)
+    state = torch.random.get_rng_state()
+    one = drawn()
+    assert torch.equal(torch.random.get_rng_state(), state)
+    torch.rand(1)
+    other = drawn()
+    assert one.weights == other.weights and one.weights.startswith("random ")
+
+
+def test_objects_stay_together_and_new_images_for_every_epoch_are_refused(tmp_path):
+    data = load("take:200:mnist5k")
+    objects = torch.arange(160) // 4
+    extract(drawn(layer="features.3"), replace(data, objects=objects), tmp_path / "x.safetensors")
+    found = load(f"features:{tmp_path / 'x.safetensors'}")
+    assert found.objects is not None and torch.equal(found.objects, objects)
+    with pytest.raises(UserError, match="expected fixed training images, got diverse-multimnist5k"):
+        extract(drawn(), load("diverse-multimnist5k"), tmp_path / "y.safetensors")
 
 
 def test_features_are_not_extracted_from_features(tmp_path):
