@@ -55,8 +55,10 @@ class Pretrained:
             pixels: images, of one channel or three, on the network's device.
 
         Raises:
-            UserError: the layer gives no tensor of features.
+            UserError: images have another number of channels, or the layer gives no tensor of features.
         """
+        if pixels.shape[1] not in {1, 3}:
+            raise UserError(f"features: expected images of one channel or three, got {pixels.shape[1]}")
         images = pixels.float().div_(255).expand(-1, 3, -1, -1)
         if images.shape[2:] != (self.size, self.size):
             images = functional.interpolate(images, (self.size, self.size), mode="bilinear", antialias=True)
@@ -226,4 +228,7 @@ def _as_tokens(output: Any, of: Pretrained) -> Float[Tensor, "batch token number
         raise UserError(f"layer {of.layer!r} of {of.name}: expected features of 2 to 4 axes, got {got}; name another")
     if output.ndim == 2:
         return output[:, None]
-    return output if output.ndim == 3 else output.flatten(2).transpose(1, 2)
+    if output.ndim == 3:
+        return output
+    is_last = output.shape[1] == output.shape[2] != output.shape[3]  # channels, as in Swin; grids are square
+    return output.flatten(1, 2) if is_last else output.flatten(2).transpose(1, 2)

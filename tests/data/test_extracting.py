@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import namedtuple
+from collections import OrderedDict, namedtuple
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from sklearn.datasets import load_sample_images
 from torch.nn import functional
 
 import routebench
-from routebench.data import extract, extracted, extracting, load, pretrained
+from routebench.data import backbones, extract, extracted, extracting, load, pretrained
 from routebench.errors import UserError
 from tests.command import Command
 
@@ -39,6 +39,40 @@ def test_features_are_those_of_the_layer_and_lie_by_rows(layer):
         maps = network.features[:4](images) if layer else network.classifier[:3](network.features(images))
     assert maps.shape[2] > 1 and torch.allclose(backbone(pixels)[:, 1], maps[:, :, 0, 1], atol=1e-5)
     assert backbone(pixels).shape == (2, maps.shape[2] * maps.shape[3], maps.shape[1])
+
+
+class Grid(torch.nn.Module):
+    """Gives its images back, as places and numbers in another order."""
+
+    def __init__(self, order):
+        super().__init__()
+        self.order = order
+
+    def forward(self, images):
+        return {"channels first": images, "channels last": images.permute(0, 2, 3, 1), "pooled": images.mean((2, 3)),
+                "tokens": images.flatten(2).transpose(1, 2), "list": [images], "text": "x"}[self.order]  # fmt: skip
+
+
+def of_grid(order):
+    return backbones.Pretrained(
+        "grid", "body", 8, torch.nn.Sequential(OrderedDict(body=Grid(order))), "", (0.0,) * 3, (1.0,) * 3, {}
+    )
+
+
+@pytest.mark.parametrize("order", ["channels first", "channels last", "tokens"])
+def test_places_are_tokens_whatever_their_order_in_memory(order):
+    pixels = torch.randint(256, (2, 3, 8, 8), dtype=torch.uint8)
+    assert torch.allclose(of_grid(order)(pixels), (pixels / 255).flatten(2).transpose(1, 2))
+
+
+def test_a_pooled_layer_gives_one_token_and_what_is_no_tensor_is_refused():
+    pixels = torch.randint(256, (2, 3, 8, 8), dtype=torch.uint8)
+    assert of_grid("pooled")(pixels).shape == (2, 1, 3)
+    for order in ("list", "text"):
+        with pytest.raises(UserError, match="expected features of 2 to 4 axes, got"):
+            of_grid(order)(pixels)
+    with pytest.raises(UserError, match="expected images of one channel or three, got 2"):
+        of_grid("pooled")(pixels[:, :2])
 
 
 def test_images_are_scaled_and_grey_ones_get_three_equal_channels():
