@@ -52,6 +52,8 @@ def build(
     return network
 
 
+SHOWN = 4
+"""Networks that an error names."""
 KINDS = {2: "tokens", 3: "images"}
 """What an item is, by the axes of its shape."""
 
@@ -69,8 +71,10 @@ def expect_kind(name: str, shape: tuple[int, ...]) -> None:
     takes, given = models[name].facts.takes, KINDS[len(shape)]  # type: ignore[attr-defined]
     if takes != given:
         others = [other for other in models if models[other].facts.takes == given]  # type: ignore[attr-defined]
-        found = f"{given} of shape {shape}"
-        raise UserError(f"model {name!r}: expected {takes}, got {found}; {given} are read by {', '.join(others)}")
+        some = ", ".join(others[:SHOWN]) + (" and others" if len(others) > SHOWN else "")
+        raise UserError(
+            f"model {name!r}: expected {takes}, got {given} of shape {shape}; {given} are read by {some or 'none'}"
+        )
 
 
 def options_of(name: str) -> dict[str, tuple[Legal, Any]]:

@@ -12,8 +12,8 @@ from routebench.routing import hyperparameters_of
 from tests.references.problem import assert_close
 
 SHAPE = (1, 28, 28)
-OF_IMAGES = [name for name in models if not name.startswith("part-")]
-"""All but those for constellations, which have tests of their own."""
+OF_IMAGES = [name for name in models if models[name].facts.takes == "images" and not name.startswith("part-")]
+"""All but those for constellations and for tokens, which have tests of their own."""
 ROUTED = [name for name in OF_IMAGES if models[name].facts.routed and not models[name].facts.unsupervised]
 PLAIN = [name for name in OF_IMAGES if not models[name].facts.routed and not models[name].facts.unsupervised]
 LIGHT = [name for name in OF_IMAGES if (models[name].facts.stated_parameters or 0) < 1e6]
