@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import routebench
+from routebench.engine.results import pack
 from routebench.errors import UserError
 from routebench.registry import protocols
 
@@ -71,3 +72,19 @@ def test_tokens_are_not_augmented(features, tmp_path):
     )
     with pytest.raises(UserError, match="expected no augmentation of tokens, got 'shift2' for dynamic"):
         routebench.run_suite(str(tmp_path / "own.toml"), preset="smoke")
+
+
+def test_results_on_a_set_of_any_name_can_be_packed(features, tmp_path):
+    name = "my tokens@2:(1) é, again and again, and again and again, and once more again.npz"
+    (tmp_path / "x.npz").rename(tmp_path / name)
+    run = routebench.run_suite(
+        "features",
+        preset="smoke",
+        data=f"features:{name}",
+        methods="uniform",
+        results=tmp_path / "results",
+        report=False,
+    )
+    assert run.counts.run and not run.counts.failed
+    pack(tmp_path / "results", tmp_path / "packed")
+    assert set(routebench.load_results(tmp_path / "packed")["data"]) == {f"features:{name}"}

@@ -149,6 +149,7 @@ def test_no_name_of_the_machine_or_the_user_is_kept(monkeypatch):
         (["suite", "cost", "--results", "/home/ann/her own"], "suite cost --results 'her own'"),
         (["suite", "cost", "--results=/home/ann/own", "--jobs", "2"], "suite cost --results=own --jobs 2"),
         (["suite", "cost", "--settings", "/home/ann/tuned.json"], "suite cost --settings tuned.json"),
+        (["tune", "a", "--write", "/home/ann/tuned.json"], "tune a --write tuned.json"),
         (["suite", "cost", "--plugin", "mine/own.py"], "suite cost --plugin mine/own.py"),
     ],
 )

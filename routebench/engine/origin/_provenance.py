@@ -32,7 +32,7 @@ PATHS = re.compile(r"[/\\]|(?i:home|path|dir|cache|token|key|password)")
 BESIDE = ("triton", "orjson", "pyarrow")
 """Optional packages whose presence changes results or timings."""
 CODE = {".py", ".cpp", ".cu", ".toml"}
-PLACED = ("--results", "--settings")
+PLACED = ("--results", "--settings", "--write", "-o", "--output", "--beside")
 _recorded: list[list[str]] = []
 """Commands in whose name parts of this process are done, the innermost last."""
 

@@ -273,7 +273,7 @@ def _expect_inside(file: Path, name: str) -> str:
     """Checks that a name is one of a results folder's files: a pack may come from anybody."""
     part, _, own = name.partition("/")
     is_known = part in HELD.get(file.name, ()) and len(own.encode()) <= LONGEST
-    if not is_known or not re.fullmatch(rf"\w[\w.+=-]*{re.escape(ENDINGS[part])}", own):
+    if not is_known or not re.fullmatch(rf"\w[\w.+=@ -]*{re.escape(ENDINGS[part])}", own):
         raise UserError(f"{str(file)!r} names a file {name!r:.80}, which no results folder has; it is not read")
     return name
 

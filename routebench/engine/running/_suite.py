@@ -1,6 +1,7 @@
 """One call of a suite: options, plan, status, execution."""
 
 import json
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -33,6 +34,9 @@ MEASURING = 20.0
 LEAST_MEMORY = 500_000_000  # bytes
 MOST_THREADS = 1024
 """The most threads of a run. Where the system gives no more threads, OpenMP crashes the process."""
+
+LONGEST_DATA = 100
+"""Characters of a data set's name in that of a plan's file."""
 
 
 @dataclass(frozen=True)
@@ -329,7 +333,7 @@ def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> None:
     cells = [cell.as_dict() for cell in planned]
     told = {"settings": Path(plan.preset.settings).name, "seeds": written(plan.preset.seeds)}
     now = datetime.now(UTC)
-    data = plan.preset.data.replace(":", "-").replace("/", "-")
+    data = re.sub(r"[^\w.+=-]", "-", plan.preset.data)[:LONGEST_DATA]  # as packs have names of files
     kind = f"{plan.suite.name}.{plan.preset.name}.{data}."
     name = f"{kind}{now:%Y%m%dT%H%M%S%fZ}.{digest({'cells': cells})[:8]}"
     content = {
