@@ -92,7 +92,7 @@ def test_what_makes_the_host_wait_is_seen(monkeypatch):
     """A step that reads its loss."""
     monkeypatch.setitem(LOSSES, "margin", lambda output, *_: output.logits.sum() * float(output.logits.detach().mean()))
     (line,) = waits("capsnet-small", (1, 28, 28), Recipe(), "none")
-    assert line.startswith("training.py: loss = LOSSES")
+    assert line.startswith("training.py: loss = loss_named")
 
 
 @pytest.mark.parametrize("method", [*ITERATIVE, *OTHERS])
