@@ -71,7 +71,7 @@ class Votes:
 
     @property
     def present(self) -> Bool[Tensor, "lane child"] | None:
-        """The children that are there; None where all are. The others have zeros for votes, and no weight in sums."""
+        """The children that are there; None where all are. The others have poses of zero, and no weight in sums."""
         return self.competition.present
 
     @property

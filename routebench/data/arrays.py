@@ -12,19 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor
 
 from routebench.data import extracted
 from routebench.data._load import stands_in
-from routebench.data.dataset import (
-    HELD_OUT_FRACTION,
-    SPLIT_SEED,
-    Dataset,
-    Images,
-    fingerprint,
-    stratified_split,
-)
+from routebench.data.dataset import Dataset, Images
 from routebench.data.labels import described
 from routebench.data.tokens import Tokens
 from routebench.data.unused import near
@@ -118,14 +111,12 @@ def _dataset(kind: str, path: str, what: str, make: Callable[[Mapping[str, Tenso
                 with _told(part):
                     parts[part] = make(found, part)
         parts = _of_one_store(parts)
-        return Dataset(
-            name=f"{kind}:{file.name}",
-            classes=_classes(parts, notes),
-            **_split(parts),
-            source=notes.get(NOTES) or f"arrays in {file.resolve()}",
-            objects=_objects(found),
-            left_out=f"not used: {', '.join(others)}" if others else "",
-        )
+        source = notes.get(NOTES) or f"arrays in {file.resolve()}"
+        made: Dataset[Any] = Dataset.of(
+            f"{kind}:{file.name}", _classes(parts, notes), parts["train"], parts["test"], source,
+            held_out=parts.get("val"),
+        )  # fmt: skip
+        return replace(made, objects=_objects(found), left_out=f"not used: {', '.join(others)}" if others else "")
 
 
 def _expect_names(found: Mapping[str, Tensor], what: str) -> list[str]:
@@ -142,15 +133,6 @@ def _expect_names(found: Mapping[str, Tensor], what: str) -> list[str]:
         if near_to := difflib.get_close_matches(other, names - found.keys(), cutoff=0.75):
             raise UserError(f"expected arrays of known names, got {other!r}; did you mean {near_to[0]!r}?")
     return others
-
-
-def _split(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The three parts and their fingerprint; without `val`, a tenth of the training part is held out."""
-    train, held_out, test = parts["train"], parts.get("val"), parts["test"]
-    if held_out is None:
-        kept, selection = stratified_split(train.labels, HELD_OUT_FRACTION, SPLIT_SEED)
-        train, held_out = train.at(kept), train.at(selection)
-    return {"train": train, "held_out": held_out, "test": test, "fingerprint": fingerprint(train, held_out, test)}
 
 
 def _objects(found: Mapping[str, Tensor]) -> Tensor | None:
@@ -200,8 +182,11 @@ def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(file, framework="pt") as opened:  # which looks at the header
             notes: dict[str, Any] = dict(opened.metadata() or {})
             arrays = _map_safetensors(file)
-    except (OSError, SafetensorError, zipfile.BadZipFile, ValueError, EOFError, KeyError) as error:
-        raise UserError(f"expected a whole {file.suffix} file that can be read, got {error}") from error
+    except UserError:
+        raise
+    except Exception as error:  # each layer of a file has errors of its own: zip, zlib, tokens of a header, JSON
+        told = " ".join(str(error).split())
+        raise UserError(f"expected a whole {file.suffix} file that can be read, got {told:.200}") from error
     if CLASSES in notes:
         notes[CLASSES] = _class_names(notes[CLASSES])
     return arrays, notes
@@ -220,7 +205,10 @@ def _map_safetensors(file: Path) -> dict[str, Tensor]:
         if told["dtype"] not in TYPES:
             raise UserError(f"expected arrays of numbers, got {name} of type {told['dtype']}")
         first, last = told["data_offsets"]
-        found[name] = content[first:last].view(TYPES[told["dtype"]]).view(told["shape"])
+        kind, bytes_ = TYPES[told["dtype"]], content[first:last]
+        if (start + first) % kind.itemsize:  # other software need not put numbers at multiples of their size
+            bytes_ = bytes_.clone()
+        found[name] = bytes_.view(kind).view(told["shape"])
     return found
 
 
@@ -325,7 +313,9 @@ def _labels(given: Tensor) -> Tensor:
 def _classes(parts: Mapping[str, Any], notes: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the classes; their numbers, where the file has no names."""
     labels = [part.labels for part in parts.values() if len(part)]
-    count = max(one.shape[1] if one.ndim == 2 else int(one.max()) + 1 for one in labels)
+    count, items = max(one.shape[1] if one.ndim == 2 else int(one.max()) + 1 for one in labels), sum(map(len, labels))
+    if CLASSES not in notes and count > items:
+        raise UserError(f"expected classes that are numbered from 0 on, got the label {count - 1} of {items:,} items")
     names = tuple(notes.get(CLASSES) or map(str, range(count)))
     if len(names) < count:
         raise UserError(f"expected names of at least {count} classes, got {len(names)} in the metadata {CLASSES!r}")

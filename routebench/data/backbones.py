@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.hooks import RemovableHandle
 
 from routebench.data.torchvision_import import import_torchvision
 from routebench.errors import UserError, nearest, shown
@@ -30,7 +31,7 @@ class Pretrained:
 
     Args:
         name: `efficientnet-lite0`, `timm:NAME` or `torchvision:NAME`.
-        layer: the module whose output is taken; empty for the last that has places.
+        layer: the module whose output is taken; empty for what timm calls the features of a network.
         size: height and width that images are scaled to, in pixels.
         network: in evaluation mode, on its device.
         weights: SHA-256 of the file of weights, or of the weights; after `random` if they were drawn.
@@ -66,11 +67,12 @@ class Pretrained:
         return _as_tokens(self._features((images - mean) / deviation), self)
 
     def _features(self, images: Tensor) -> Any:
-        if not self.layer and hasattr(self.network, "forward_features"):
+        if not self.layer:
             return self.network.forward_features(images)  # type: ignore[operator]  # of timm
         found: list[Any] = []
-        module = self.network.get_submodule(self.layer) if self.layer else _last_with_places(self.network, images)
-        hook = module.register_forward_hook(lambda _module, _given, output: found.append(output))
+        hook = self.network.get_submodule(self.layer).register_forward_hook(
+            lambda _module, _given, output: found.append(output)
+        )
         try:
             self.network(images)
         finally:
@@ -112,13 +114,15 @@ def pretrained(
     if not 8 <= size <= 4096:
         raise UserError(f"expected a size from 8 to 4096 pixels, got {size}")
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)  # weights that are drawn are the same for whoever goes on with an extraction
+        torch.manual_seed(0)  # an extraction that goes on draws the same weights
         network, mean, deviation, digest = _lite0(weights) if name == LITE0 else _of_library(name, weights)
     modules = {module for module, _ in network.named_modules() if module}
     if layer and layer not in modules:
         tops = {module for module in modules if "." not in module}
         raise UserError(f"layer of {name}: unknown {layer!r}{nearest(layer, tops)}")
     network.requires_grad_(requires_grad=False).eval()
+    if not layer and not hasattr(network, "forward_features"):
+        layer = _last_with_places(network, size)
     network = network.to(device or torch.device("cpu")).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     library = "torchvision" if name.startswith("torchvision:") else "timm"
     versions = {one: importlib.import_module(one).__version__ for one in ("torch", library)}
@@ -205,21 +209,31 @@ def _state_digest(network: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _last_with_places(network: nn.Module, images: Tensor) -> nn.Module:
-    """The last module that gives one tensor of more than one place."""
-    found: list[nn.Module] = []
+@torch.inference_mode()
+def _last_with_places(network: nn.Module, size: int) -> str:
+    """The name of the last module that gives one tensor of more than one place.
 
-    def look(module: nn.Module, _given: Any, output: Any) -> None:
+    Raises:
+        UserError: none does.
+    """
+    found: list[str] = []
+
+    def look(name: str, output: Any) -> None:
         if isinstance(output, Tensor) and output.ndim in (3, 4) and output[0].numel() > output.shape[1]:
-            found.append(module)
+            found.append(name)
 
-    hooks = [module.register_forward_hook(look) for module in network.modules()]
+    def hook(name: str, module: nn.Module) -> RemovableHandle:
+        return module.register_forward_hook(lambda _module, _given, output: look(name, output))
+
+    hooks = [hook(name, module) for name, module in network.named_modules() if name]
     try:
-        network(images[:1])
+        network(torch.zeros(1, 3, size, size))
     finally:
-        for hook in hooks:
-            hook.remove()
-    return found[-1] if found else network
+        for one in hooks:
+            one.remove()
+    if not found:
+        raise UserError("expected a network with a layer that has places, got none; name a layer with --layer")
+    return found[-1]
 
 
 def _as_tokens(output: Any, of: Pretrained) -> Float[Tensor, "batch token number"]:

@@ -1,6 +1,7 @@
 """CIFAR-10 as JPEG files: the photographs of the official set, re-encoded. It is another set, and has another name."""
 
 import io
+import lzma
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,9 +43,12 @@ def cifar10_jpeg() -> Dataset[Images]:
     else:
         raise FilesMissing(f"{NAME}: expected the folder {NAME} or the file {ARCHIVE} in {root}, got neither")
     pixels: dict[tuple[str, int], list[tuple[str, np.ndarray]]] = {}
-    for part, label, name, file in content:
-        with Image.open(io.BytesIO(file)) as image:
-            pixels.setdefault((part, label), []).append((name, np.asarray(image.convert("RGB"))))
+    try:
+        for part, label, name, file in content:
+            with Image.open(io.BytesIO(file)) as image:
+                pixels.setdefault((part, label), []).append((name, np.asarray(image.convert("RGB"))))
+    except (OSError, EOFError, SyntaxError, tarfile.TarError, lzma.LZMAError) as error:
+        raise UserError(f"{NAME}: expected whole files in {root}, got some that cannot be read: {error}") from error
     data = Dataset.of(
         NAME, CLASSES, _part("train", pixels), _part("test", pixels), "JPEG files, checked by fingerprint"
     )
@@ -75,12 +79,9 @@ def _of_folder(folder: Path) -> Iterator[tuple[str, int, str, bytes]]:
 
 
 def _of_archive(archive: Path) -> Iterator[tuple[str, int, str, bytes]]:
-    try:
-        with tarfile.open(archive) as opened:
-            for entry in opened:
-                *_, part, name, file = ("", "", *Path(entry.name).parts)
-                content = opened.extractfile(entry) if entry.isfile() else None
-                if content is not None and part in COUNTS and name in CLASSES and file.endswith(".jpg"):
-                    yield part, CLASSES.index(name), file, content.read()
-    except (OSError, EOFError, tarfile.TarError) as error:
-        raise UserError(f"{NAME}: expected a whole archive, got {archive}, which cannot be read: {error}") from error
+    with tarfile.open(archive) as opened:
+        for entry in opened:
+            *_, part, name, file = ("", "", *Path(entry.name).parts)
+            content = opened.extractfile(entry) if entry.isfile() else None
+            if content is not None and part in COUNTS and name in CLASSES and file.endswith(".jpg"):
+                yield part, CLASSES.index(name), file, content.read()

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, Protocol, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -61,6 +61,8 @@ class Images:
         UserError: a shape or type is another, or there are no images.
     """
 
+    kind: ClassVar[str] = "images"
+    """The word by which networks and protocols say that they read them."""
     pixels: Tensor
     labels: Tensor
 
@@ -78,11 +80,6 @@ class Images:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    @property
-    def what(self) -> str:
-        """The word for them."""
-        return "images"
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -226,7 +223,7 @@ class Dataset(Generic[Part]):
                 raise UserError(f"data set {self.name!r}: expected parts of one kind, got {found}")
             if images.shape != self.train.shape:
                 raise UserError(
-                    f"data set {self.name!r}: expected {part} {self.train.what} of shape {self.train.shape} as in the "
+                    f"data set {self.name!r}: expected {part} {self.train.kind} of shape {self.train.shape} as in the "
                     f"training part, got {images.shape}; make them alike"
                 )
             if images.multi_label != self.train.multi_label:
@@ -269,8 +266,17 @@ class Dataset(Generic[Part]):
             )
 
     @classmethod
-    def of(cls, name: str, classes: tuple[str, ...], train: Part, test: Part, source: str) -> "Dataset[Part]":
-        """A data set from its two official parts: holds out a stratified tenth of `train`, the same in every run.
+    def of(
+        cls,
+        name: str,
+        classes: tuple[str, ...],
+        train: Part,
+        test: Part,
+        source: str,
+        *,
+        held_out: Part | None = None,
+    ) -> "Dataset[Part]":
+        """A data set from its official parts, without `held_out` with a stratified tenth of `train`, always the same.
 
         Args:
             name: name that results have for it.
@@ -278,12 +284,15 @@ class Dataset(Generic[Part]):
             train: the official training part.
             test: the official test part.
             source: where the images come from, in words.
+            held_out: the official part for selection; None to hold out a tenth.
 
         Raises:
             UserError: the labels or parts are not those of a data set, or a class has too few images to be split.
         """
-        kept, selection = stratified_split(train.labels, HELD_OUT_FRACTION, SPLIT_SEED)
-        parts = (train.at(kept), train.at(selection), test)
+        if held_out is None:
+            kept, selection = stratified_split(train.labels, HELD_OUT_FRACTION, SPLIT_SEED)
+            train, held_out = train.at(kept), train.at(selection)
+        parts = (train, held_out, test)
         return cls(name, classes, *parts, fingerprint=fingerprint(*parts), source=source)
 
     def for_training(self) -> TrainingData[Part]:

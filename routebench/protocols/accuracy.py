@@ -10,7 +10,7 @@ from torch import Tensor
 
 from routebench.arguments import Count
 from routebench.capsules.equilibrium import Solve, noting
-from routebench.data import Images, Tokens, load
+from routebench.data import load
 from routebench.models.network import set_iterations
 from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.fitted import cost_of, training_curves
@@ -39,7 +39,7 @@ class Accuracy(Protocol):
             test accuracy after every epoch. It is optimistic, and never compared with others' `accuracy`.
     """
 
-    takes: ClassVar[tuple[type, ...]] = (Images, Tokens)
+    takes: ClassVar[tuple[str, ...]] = ("images", "tokens")
     options: ClassVar[dict[str, Any]] = {"test_iterations": list[Count], "best_on_test": bool}
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from routebench.data import Dataset, Images, Tokens
+from routebench.data import Dataset
 from routebench.declared import measure_of
 from routebench.errors import UserError
 from routebench.recipe import Recipe
@@ -175,8 +175,8 @@ class Protocol(ABC):
     unsupervised: typing.ClassVar[bool] = False
     """Tells whether every registered model that learns without labels is measured too."""
 
-    takes: typing.ClassVar[tuple[type, ...]] = (Images,)
-    """The kinds of items that it measures: `Images`, `Tokens`. Data of another kind are refused by the plan."""
+    takes: typing.ClassVar[tuple[str, ...]] = ("images",)
+    """The kinds of items that it measures: `images`, `tokens`. Data of another kind are refused by the plan."""
 
     preload: typing.ClassVar[tuple[str, ...]] = ()
     """Modules that take long to import and that every run needs: imported once where runs are processes."""
@@ -240,13 +240,10 @@ def expect_measured(name: str, protocol: Protocol, data: Dataset[Any]) -> None:
     Raises:
         UserError: its items are of another kind.
     """
-    if not isinstance(data.train, protocol.takes):
-        wanted = " or ".join(_KINDS[kind] for kind in protocol.takes)
-        found = f"{_KINDS[type(data.train)]} of {' x '.join(map(str, data.train.shape))}"
+    if data.train.kind not in protocol.takes:
+        found = f"{data.train.kind} of {' x '.join(map(str, data.train.shape))}"
+        wanted = " or ".join(protocol.takes)
         raise UserError(f"protocol {name}: expected a data set of {wanted}, got {data.name}, of {found}")
-
-
-_KINDS: Mapping[type, str] = {Images: "pictures", Tokens: "tokens"}
 
 
 def expect_one_label(protocol: str, data: Dataset[Any]) -> None:

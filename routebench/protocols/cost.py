@@ -12,7 +12,7 @@ from routebench.arguments import Count, Positive
 from routebench.capsules import Votes
 from routebench.capsules.intercepted import intercepted
 from routebench.capsules.layers import CapsuleLayer
-from routebench.data import Images, Tokens, declared_where_missing, load
+from routebench.data import declared_where_missing, load
 from routebench.errors import one_line, unknown
 from routebench.models import CapsuleNetwork
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
@@ -52,7 +52,7 @@ class Cost(Protocol):
         memory_budget_mb: memory for which the largest training batch is looked for; not looked for by default.
     """
 
-    takes: ClassVar[tuple[type, ...]] = (Images, Tokens)
+    takes: ClassVar[tuple[str, ...]] = ("images", "tokens")
     options: ClassVar[dict[str, Any]] = {
         "batches": list[Count],
         "backends": list[Literal[kernels.BACKENDS]],  # type: ignore[valid-type]  # read, not checked

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from routebench.data import Dataset, Images, Tokens, load
+from routebench.data import Dataset, load
 from routebench.errors import Diverged
 from routebench.measures import Answers, best_threshold
 from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
@@ -25,7 +25,7 @@ class Tuning(Protocol):
         trial: the number of the settings among those of a configuration.
     """
 
-    takes: ClassVar[tuple[type, ...]] = (Images, Tokens)
+    takes: ClassVar[tuple[str, ...]] = ("images", "tokens")
     options: ClassVar[dict[str, type]] = {"study": int, "trial": int}
     chooses = "settings"
 

@@ -105,7 +105,7 @@ WRONG = {
     "labels below zero": ({"train_labels": np.arange(50) % 5 - 1}, "from 0 to .*got -1"),
     "marks above one": ({"train_labels": np.full((50, 5), 2)}, "of 0 and 1, got values up to 2"),
     "objects": ({"train_labels": np.array([None] * 50)}, "cannot be read|can be read"),
-    "another shape in a part": ({"test_features": np.ones((20, 3, 8), np.float32)}, r"test items of shape \(4, 8\)"),
+    "another shape in a part": ({"test_features": np.ones((20, 3, 8), np.float32)}, r"test tokens of shape \(4, 8\)"),
     "a mask of numbers": ({"train_mask": np.ones((50, 4))}, "mask as bool"),
     "a mask that hides an item": ({"train_mask": np.arange(50)[:, None].repeat(4, 1) != 9}, "got none for item 9"),
     "a name that is misspelt": ({"train_maks": np.ones((50, 4), bool)}, "did you mean 'train_mask'"),
@@ -133,6 +133,60 @@ def test_a_damaged_file_is_refused(tmp_path, name, left):
     file.write_bytes(content[: left if isinstance(left, int) else int(left * len(content))])
     with pytest.raises(UserError, match=f"expected a whole {file.suffix} file"):
         load(f"features:{file}")
+
+
+def told_of(file: Path) -> str:
+    """What is said of a file; empty where it can be read."""
+    try:
+        load(f"features:{file}")
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+def test_damage_anywhere_raises_nothing_else_than_one_line(tmp_path):
+    """Bits that are changed, and ends that are cut off, in the three kinds of file."""
+    random, told = np.random.RandomState(0), []
+    np.savez(tmp_path / "a.npz", **features())
+    np.savez_compressed(tmp_path / "b.npz", **features())
+    save_file(features(), tmp_path / "c.safetensors")
+    for name in ("a.npz", "b.npz", "c.safetensors"):
+        whole = (tmp_path / name).read_bytes()
+        for number in range(120):
+            content, place = bytearray(whole), random.randint(len(whole))
+            place = (place, place % 300, len(whole) - 1 - place % 500)[number % 3]  # anywhere, at the start, at the end
+            content[place] ^= 1 << random.randint(8)
+            (tmp_path / f"{number}{name}").write_bytes(content[: place + 1] if number % 7 == 0 else content)
+            told.append(told_of(tmp_path / f"{number}{name}"))
+    assert sum(map(bool, told)) > 100 and not any("\n" in one for one in told)
+
+
+def test_a_label_that_names_a_class_beyond_all_items_is_told(tmp_path):
+    np.savez(tmp_path / "x.npz", **features(train_labels=np.where(np.arange(50) == 3, 10**15, np.arange(50) % 5)))
+    with pytest.raises(UserError, match="numbered from 0 on, got the label 1000000000000000 of 70 items"):
+        load(f"features:{tmp_path / 'x.npz'}")
+
+
+@pytest.mark.parametrize("blanks", range(8))
+def test_numbers_may_lie_anywhere_in_the_file(tmp_path, blanks):
+    """Headers of any length, and truth values before numbers of four bytes, as other software may write them."""
+    arrays = {"train_mask": np.ones((50, 4), bool)[:, :4], **features()}
+    arrays["train_mask"][0, 1:] = False
+    kinds = {"bool": "BOOL", "float32": "F32", "int64": "I64"}
+    known, place = {}, 0
+    for name, array in arrays.items():
+        known[name] = {
+            "dtype": kinds[str(array.dtype)],
+            "shape": array.shape,
+            "data_offsets": [place, place + array.nbytes],
+        }
+        place += array.nbytes
+    header = json.dumps(known).encode() + b" " * blanks
+    content = b"".join(array.tobytes() for array in arrays.values())
+    (tmp_path / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + content)
+    np.savez(tmp_path / "x.npz", **arrays)
+    found, expected = load(f"features:{tmp_path / 'x.safetensors'}"), load(f"features:{tmp_path / 'x.npz'}")
+    assert found.fingerprint == expected.fingerprint
 
 
 @pytest.mark.parametrize("classes", ["{}", "[1]", "no json", '["a"]'])

@@ -19,6 +19,7 @@ import routebench
 from routebench.data import backbones, extract, extracted, extracting, load, pretrained
 from routebench.errors import UserError
 from tests.command import Command
+from tests.data.pictures import save
 
 SMALL = "torchvision:squeezenet1_1"
 """A network of 1.2 million weights, drawn anew for each test with one seed."""
@@ -31,6 +32,7 @@ def drawn(**given):
 @pytest.mark.parametrize("layer", ["features.3", ""])
 def test_features_are_those_of_the_layer_and_lie_by_rows(layer):
     backbone = drawn(layer=layer)
+    assert backbone.layer == (layer or "classifier.2"), "what the file tells"
     pixels = torch.randint(256, (2, 3, 48, 48), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     mean, deviation = (torch.tensor(one)[:, None, None] for one in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
     images = (pixels / 255 - mean) / deviation
@@ -137,7 +139,7 @@ def test_an_extraction_that_is_killed_five_times_gives_the_same_bytes(tmp_path):
 
 
 def _killed_further(call: list[str], file: Path) -> int:
-    """How far it is after another process has gone on with it for a while, and was killed."""
+    """The number of images that are done after another process has gone on for a while, and was killed."""
     note = file.with_name(f"{file.name}.partial.json")
     before, end = _done(note), time.monotonic() + 120
     child = subprocess.Popen([*call, str(file)], stderr=subprocess.DEVNULL)
@@ -257,6 +259,28 @@ def test_a_name_extracts_once_into_the_cache(tmp_path, monkeypatch):
     assert load(f"take:100:{name}").train.shape == first.train.shape
     other = load(f"few:100:{name}")
     assert len(other.test) == len(first.test) and len(list((tmp_path / "features").iterdir())) == 1
+
+
+def test_a_name_follows_the_files_behind_the_sets_that_it_takes_some_of(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path / "cache"))
+    save(tmp_path / "animals" / "cat", 12)
+    save(tmp_path / "animals" / "dog", 12)
+    for some in ("", "take:20:", "few:10:", "fold:1/2:", "few:8:fold:1/2:"):
+        asked = extracted.asked_for(f"efficientnet-lite0@48:{some}folder:{tmp_path / 'animals'}")
+        before = asked.kept()
+        save(tmp_path / "animals" / "cat", 1 + len(list((tmp_path / "animals" / "cat").iterdir())))
+        assert asked.kept() != before, some
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"header": 1, "done": "x"}'])
+def test_a_damaged_note_of_how_far_it_is_is_told(tmp_path, content, monkeypatch):
+    file, data = tmp_path / "x.safetensors", load("take:200:mnist5k")
+    monkeypatch.setattr(extracting, "_flush", _crash)
+    with pytest.raises(KeyboardInterrupt):
+        extract(drawn(layer="features.3"), data, file)
+    (tmp_path / "x.safetensors.partial.json").write_text(content)
+    with pytest.raises(UserError, match="got another; remove it first"):
+        extract(drawn(layer="features.3"), data, file)
 
 
 def test_the_command_writes_a_file_that_a_suite_takes(tmp_path, capfd):

@@ -30,7 +30,7 @@ def test_every_protocol_says_what_it_measures():
 def test_suites_on_pictures_refuse_tokens(suite, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
-        UserError, match=r"expected a data set of pictures, got (take:2000:)?token-pairs, of tokens of 16 x 80"
+        UserError, match=r"expected a data set of images, got (take:2000:)?token-pairs, of tokens of 16 x 80"
     ):
         routebench.run_suite(suite, preset="smoke", data="token-pairs")
 
