@@ -18,6 +18,7 @@ import inspect
 import math
 import types
 import typing
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -92,6 +93,21 @@ class Among:
         return self.values[int(share * len(self.values))]
 
 
+class Names(Sequence[str]):
+    """Names that plug-ins may add to, such as those of a registry: `Annotated[str, NAMES]`.
+
+    A value is a name, with hyperparameters in brackets where what it names has some.
+    """
+
+    @abstractmethod
+    def read(self, value: Any) -> str:
+        """The value in the one form that stands in results.
+
+        Raises:
+            ValueError: it is not legal; the message says all of it.
+        """
+
+
 @dataclass(frozen=True)
 class Legal:
     """The legal values of an argument.
@@ -106,7 +122,7 @@ class Legal:
     """
 
     kind: type | None = None
-    choices: tuple[Any, ...] = ()
+    choices: Sequence[Any] = ()
     bounds: tuple[Ge | Gt | Le | Lt, ...] = ()
     each: "Legal | None" = None
     optional: bool = False
@@ -127,7 +143,8 @@ class Legal:
         if typing.get_origin(annotation) is Annotated:
             annotation, *extra = typing.get_args(annotation)
             bounds = tuple(bound for bound in extra if isinstance(bound, Ge | Gt | Le | Lt))
-            annotation = next((one for one in extra if typing.get_origin(one) is Literal), annotation)
+            words = (one for one in extra if typing.get_origin(one) is Literal or isinstance(one, Names))
+            annotation = next(words, annotation)
         origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
         if origin in (typing.Union, types.UnionType):
             members = [member for member in inner if member is not type(None)]
@@ -135,8 +152,8 @@ class Legal:
                 return cls()
             known = cls._of(members[0])
             return replace(known, bounds=known.bounds or bounds, optional=True)
-        if origin is Literal:
-            return cls(choices=inner)
+        if origin is Literal or isinstance(annotation, Names):
+            return cls(choices=annotation if isinstance(annotation, Names) else inner)
         if origin in (list, Sequence) or inner[1:] == (...,):
             return cls(list if origin is list else tuple, each=cls._of(inner[0]))
         if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
@@ -165,12 +182,26 @@ class Legal:
         Raises:
             ValueError: the value is not legal. The message names the argument, the legal values and the value.
         """
+        if isinstance(self.choices, Names):
+            return self.choices.read(value)
         if not self.fits(value):
             raise ValueError(f"{name} must be {self}{', or none' if self.optional else ''}, got {value!r}")
         return self._as_declared(value)
 
+    def fault(self, value: Any) -> str:
+        """Says why a value is not legal: what is expected, and what came; empty if it is."""
+        if isinstance(self.choices, Names):
+            try:
+                self.choices.read(value)
+            except ValueError as error:
+                return str(error)
+            return ""
+        return "" if self.fits(value) else f"expected {self}, got {value!r}"
+
     def fits(self, value: Any) -> bool:
         """Tells whether a value is legal."""
+        if isinstance(self.choices, Names):
+            return not self.fault(value)
         if value is None and self.optional:
             return True
         if self.choices:

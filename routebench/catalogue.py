@@ -16,13 +16,16 @@ from typing import Any
 from routebench.atomic import write_bytes
 from routebench.cache import cache_folder
 from routebench.errors import UserError, one_line_of, unknown
+from routebench.notation import parse
 from routebench.plain import from_toml
-from routebench.recipe import NOW, VERSIONS
+from routebench.recipe import NOW, REGISTRIES, VERSIONS
 from routebench.recipes import recipes
 from routebench.registry import (
     EVERY,
+    OF_TRAINING,
     SHIPPED,
     SHOWN,
+    hyperparameters_of_function,
     loaded_plugins,
     plugins_of_environment,
     shipped,
@@ -35,7 +38,7 @@ KEPT = 8
 """Catalogues that the cache folder keeps: one for each state of the code, the newest."""
 PLAIN = re.compile(r"[\w.-]+")
 """A name alone, without a colon and the like."""
-KINDS = ("methods", "models", "data", "suites", "analyses", "protocols", "recipes")
+KINDS = ("methods", "models", "data", "suites", "analyses", "protocols", *OF_TRAINING, "recipes")
 
 Catalogue = dict[str, list[dict[str, Any]]]
 
@@ -99,15 +102,16 @@ def refuse_unknown(
     methods: Sequence[str] = (),
     models: Sequence[str] = (),
     data: str | None = None,
+    loss: str | None = None,
 ) -> None:
     """Refuses names that nothing answers to before anything imports torch, which takes seconds.
 
     What is no plain name is left to whoever uses it, and so is everything where no catalogue is kept yet.
 
     Raises:
-        UserError: a suite, a preset of it, a method as `NAME[key=value]`, a network or a data set is unknown.
+        UserError: a suite, a preset of it, a method or loss as `NAME[key=value]`, a network or a data set is unknown.
     """
-    kept = _kept(plugins, ("methods", "models", "data", "suites"))
+    kept = _kept(plugins, ("methods", "models", "data", "suites", "losses"))
     if not kept or not _ships_whole():
         return
     known = {kind: {entry["name"] for entry in entries} for kind, entries in kept.items()}
@@ -124,6 +128,8 @@ def refuse_unknown(
             raise unknown("method", name, known["methods"] | entries, shipped=True)
     if data is not None and PLAIN.fullmatch(data) and data not in known["data"]:
         raise unknown("data set", data, known["data"], shipped=True)
+    if loss is not None and (name := loss.partition("[")[0].strip()) not in known["losses"]:
+        raise unknown("loss", name, known["losses"], shipped=True)
 
 
 def _entries_of_suites(suite: str) -> set[str]:
@@ -192,7 +198,15 @@ def views_of(data: str, test_images: int) -> int | None:
     return views
 
 
-RECIPE_PARTS = tuple(VERSIONS)
+@cache
+def idle_settings(schedule: str) -> tuple[str, ...]:
+    """The settings of a recipe that its schedule does without, and another reads; none of one that does not ship."""
+    used = {one["name"]: {*one.get("settings", ())} for one in catalogue(kinds=("schedules",))["schedules"]}
+    name = schedule.partition("[")[0]
+    return tuple(sorted(set().union(*used.values()) - used[name])) if name in used else ()
+
+
+RECIPE_PARTS = (*REGISTRIES, *VERSIONS)
 """Settings of a recipe that name parts with versions."""
 
 
@@ -201,7 +215,8 @@ def shipped_version(kind: str, name: str) -> int | None:
     """The version that a part has now, whose kind is named as in an identity's `versions`; None if it does not ship."""
     if kind in VERSIONS:
         return VERSIONS[kind].get(name, 1)
-    kinds = kind if kind == "data" else f"{kind}s"
+    kinds = next((plural for plural, registry in EVERY.items() if registry is REGISTRIES.get(kind)), f"{kind}s")
+    kinds, name = (kind, name) if kind == "data" else (kinds, parse(name).name)
     known = catalogue(kinds=(kinds,))[kinds]
     return next((one.get("version", 1) for one in known if one["name"] == name and "origin" not in one), None)
 
@@ -249,8 +264,20 @@ def _entries(kind: str) -> list[dict[str, Any]]:
             }
             for name, recipe in recipes().items()
         ]
+    if kind in OF_TRAINING:
+        return [_of_training(kind, name) for name in EVERY[kind]]
     facts = {"methods": _method, "models": _model, "data": _data, "protocols": _protocol}.get(kind)
     return [_named(kind, name) if facts is None else facts(name) for name in EVERY[kind]]
+
+
+def _of_training(kind: str, name: str) -> dict[str, Any]:
+    function = EVERY[kind][name]
+    known, used = hyperparameters_of_function(function), getattr(function, "uses", ())
+    return {
+        **_named(kind, name),
+        **({"hyperparameters": known} if known else {}),
+        **({"settings": list(used)} if used else {}),
+    }
 
 
 def _named(kind: str, name: str) -> dict[str, Any]:

@@ -203,7 +203,7 @@ def run_suite(
     """
     refuse_unknown(
         several(plugins), suite=str(suite), preset=preset, methods=several(methods), models=several(models),
-        data=data,
+        data=data, loss=loss,
     )  # fmt: skip
     from routebench.engine.merge import readable
     from routebench.engine.running import SuiteOptions, prepare

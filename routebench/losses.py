@@ -1,9 +1,15 @@
-"""Training objectives of the source papers: from a network's output and the labels to a mean over images."""
+"""Losses, which recipes name: from a network's output and the labels to a mean over images.
 
-import sys
+`register` is the decorator of the registry. What a function takes after a `*` are its hyperparameters:
+
+>>> from routebench import losses
+>>> @losses.register("focal")  # doctest: +SKIP
+... def focal(output, labels, moment, *, gamma: float = 2.0):
+...     right = output.logits.log_softmax(dim=1).gather(1, labels[:, None])
+...     return -((1 - right.exp()) ** gamma * right).mean()
+"""
+
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,23 +18,16 @@ from torch.nn import functional
 
 from routebench.errors import UserError
 from routebench.models.network import Output
+from routebench.notation import registered
+from routebench.recipe import Moment
+from routebench.registry import losses as registry
 
 Labels = Int[Tensor, " batch"] | Bool[Tensor, "batch classes"]
 """The class of every image; or, where an image may show several at once, whether it shows each."""
 Loss = Callable[[Output, Labels, "Moment"], Float[Tensor, ""]]
 
 
-@dataclass(frozen=True)
-class Moment:
-    """The point in training at which a loss is evaluated; by default its end, when every schedule has ended.
-
-    Args:
-        step: optimizer steps taken.
-        progress: share of the training run that has passed, 0 to 1.
-    """
-
-    step: int = sys.maxsize
-    progress: float = 1.0
+register = registry.register
 
 
 def targets(labels: Labels, like: Float[Tensor, "batch classes"]) -> Float[Tensor, "batch classes"]:
@@ -36,6 +35,7 @@ def targets(labels: Labels, like: Float[Tensor, "batch classes"]) -> Float[Tenso
     return (functional.one_hot(labels, like.shape[1]) if labels.ndim == 1 else labels).to(like.dtype)
 
 
+@register("margin")
 def margin(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""]:
     """Sum over classes of T max(0, 0.9 - p)^2 + 0.5 (1 - T) max(0, p - 0.1)^2 for scores p; T is 1 if shown, else 0.
 
@@ -48,31 +48,16 @@ def margin(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""]:
     return (present + 0.5 * absent).sum(dim=1).mean()
 
 
-def spread_with(margin_at: Callable[[Moment], float]) -> Loss:
-    """Sum over wrong classes i of max(0, m - (a_t - a_i))^2, with a margin m that grows.
-
-    Source: Hinton, Sabour and Frosst, ICLR 2018, equation 3. For an image that shows several classes t the paper has
-    no formula; here the sum is over the classes that it does not show, and the mean over those that it does.
-    """
-
-    def spread(output: Output, labels: Labels, moment: Moment) -> Float[Tensor, ""]:
-        if labels.ndim == 2:
-            return _spread_of_several(output.scores, labels, margin_at(moment))
-        right = output.scores.gather(1, labels[:, None])
-        wrong = 1 - functional.one_hot(labels, output.scores.shape[1]).to(output.scores.dtype)
-        gaps = (margin_at(moment) - (right - output.scores)).clamp(min=0)
-        return (wrong * gaps.square()).sum(dim=1).mean()
-
-    return spread
+@register("spread")
+def spread(output: Output, labels: Labels, moment: Moment) -> Float[Tensor, ""]:
+    """Spread loss with a margin that grows as the paper says: see `spread_over` and `linear_margin`."""
+    return spread_over(output.scores, labels, linear_margin(moment))
 
 
-def _spread_of_several(
-    scores: Float[Tensor, "batch classes"], labels: Bool[Tensor, "batch classes"], least: float
-) -> Float[Tensor, ""]:
-    shown = targets(labels, scores)
-    gaps = (least - (scores[:, :, None] - scores[:, None, :])).clamp(min=0)  # batch t i
-    of_class = (gaps.square() * (1 - shown)[:, None, :]).sum(dim=2)
-    return ((of_class * shown).sum(dim=1) / shown.sum(dim=1).clamp(min=1)).mean()
+@register("spread-sigmoid", version=2)
+def spread_sigmoid(output: Output, labels: Labels, moment: Moment) -> Float[Tensor, ""]:
+    """Spread loss with a margin that grows as in the authors' code: see `spread_over` and `sigmoid_margin`."""
+    return spread_over(output.scores, labels, sigmoid_margin(moment))
 
 
 def linear_margin(moment: Moment) -> float:
@@ -86,26 +71,51 @@ def sigmoid_margin(moment: Moment) -> float:
     return 0.2 + 0.79 * float(grown)
 
 
-def cross_entropy(output: Output, labels: Labels, _: Moment, *, smoothing: float = 0.0) -> Float[Tensor, ""]:
-    """Softmax cross entropy on the logits, which for capsules are the log odds of lengths or activations.
+def spread_over(scores: Float[Tensor, "batch classes"], labels: Labels, least: float) -> Float[Tensor, ""]:
+    """Sum over wrong classes i of max(0, m - (a_t - a_i))^2, mean over images, with the margin m in `least`.
 
-    Args:
-        output: the network's answer.
-        labels: the class of every image.
-        smoothing: share of each target that is spread over all classes.
+    Source: Hinton, Sabour and Frosst, ICLR 2018, equation 3. For an image that shows several classes t the paper has
+    no formula; here the sum is over the classes that it does not show, and the mean over those that it does.
+    """
+    if labels.ndim == 2:
+        return _spread_of_several(scores, labels, least)
+    right = scores.gather(1, labels[:, None])
+    wrong = 1 - functional.one_hot(labels, scores.shape[1]).to(scores.dtype)
+    gaps = (least - (right - scores)).clamp(min=0)
+    return (wrong * gaps.square()).sum(dim=1).mean()
+
+
+def _spread_of_several(
+    scores: Float[Tensor, "batch classes"], labels: Bool[Tensor, "batch classes"], least: float
+) -> Float[Tensor, ""]:
+    shown = targets(labels, scores)
+    gaps = (least - (scores[:, :, None] - scores[:, None, :])).clamp(min=0)  # batch t i
+    of_class = (gaps.square() * (1 - shown)[:, None, :]).sum(dim=2)
+    return ((of_class * shown).sum(dim=1) / shown.sum(dim=1).clamp(min=1)).mean()
+
+
+@register("cross-entropy")
+def cross_entropy(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""]:
+    """Softmax cross entropy on the logits, which for capsules are the log odds of lengths or activations.
 
     Raises:
         UserError: an image may show several classes, which a softmax cannot say.
     """
+    return _softmax_entropy(output.logits, labels)
+
+
+def _softmax_entropy(logits: Float[Tensor, "batch classes"], labels: Labels, smoothing: float = 0.0) -> Tensor:
+    """Softmax cross entropy, with a share of each target spread over all classes."""
     if labels.ndim == 2:
         raise UserError(
             "training: a softmax cross entropy takes one class per image, and these images may show several; "
             "choose margin, spread or binary-cross-entropy"
         )
-    return functional.cross_entropy(output.logits, labels, label_smoothing=smoothing)
+    return functional.cross_entropy(logits, labels, label_smoothing=smoothing)
 
 
-def cross_entropy_of_scores(output: Output, labels: Labels, moment: Moment) -> Float[Tensor, ""]:
+@register("cross-entropy-of-scores")
+def cross_entropy_of_scores(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""]:
     """Softmax cross entropy on the scores themselves: on activations in [0, 1], which a softmax takes for logits.
 
     It cannot fall below ln(1 + (J - 1) / e) for J classes: 0.905 for 5 and 1.461 for 10. Source: the code of Hinton,
@@ -114,32 +124,51 @@ def cross_entropy_of_scores(output: Output, labels: Labels, moment: Moment) -> F
     Raises:
         UserError: an image may show several classes.
     """
-    return cross_entropy(Output(output.scores, output.scores), labels, moment)
+    return _softmax_entropy(output.scores, labels)
 
 
+@register("binary-cross-entropy")
 def binary_cross_entropy(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""]:
     """A sigmoid per class on the logits, mean over classes (Tsai et al. 2020, appendix B.2, for several digits)."""
     return functional.binary_cross_entropy_with_logits(output.logits, targets(labels, output.logits))
 
 
-LOSSES: dict[str, Loss] = {
-    "margin": margin,
-    "spread": spread_with(linear_margin),
-    "spread-sigmoid": spread_with(sigmoid_margin),
-    "cross-entropy": cross_entropy,
-    "cross-entropy-of-scores": cross_entropy_of_scores,
-    "binary-cross-entropy": binary_cross_entropy,
-}
+@register("own")
+def own(_output: Output, _labels: Labels, _moment: Moment) -> Float[Tensor, ""]:
+    """The network's own objective, which sees no label; training asks the network itself.
+
+    Raises:
+        UserError: always: what asks here has no such network.
+    """
+    raise UserError("training: the loss 'own' is of networks with an objective of their own; choose another")
 
 
 def loss_named(name: str, smoothing: float = 0.0) -> Loss:
     """A loss on labels.
 
     Args:
-        name: its name in `LOSSES`.
+        name: its registered name, with hyperparameters in brackets if some are given.
         smoothing: share of each target that is spread over all classes, of `cross-entropy`.
     """
-    return partial(cross_entropy, smoothing=smoothing) if smoothing else LOSSES[name]
+    if smoothing:
+        return lambda output, labels, _: _softmax_entropy(output.logits, labels, smoothing)
+    return registered(registry, name)
+
+
+def loss_at_end(name: str, smoothing: float = 0.0) -> Callable[[Output, Labels], Float[Tensor, ""]]:
+    """A loss as it is when training has ended; arguments as for `loss_named`."""
+    loss = loss_named(name, smoothing)
+    return lambda output, labels: loss(output, labels, Moment())
+
+
+def takes_several(name: str) -> bool:
+    """Tells whether a loss takes images that may show several classes: it is asked for that of one."""
+    scores = torch.full((1, 2), 0.5)
+    try:
+        loss_at_end(name)(Output(scores, scores), torch.tensor([[True, True]]))
+    except Exception:  # noqa: BLE001  # whatever a plug-in's raises
+        return name == "own"
+    return True
 
 
 def reconstruction(images: Float[Tensor, "batch *image"], decoded: Float[Tensor, "batch *image"]) -> Float[Tensor, ""]:

@@ -1,62 +1,59 @@
 """Everything that fixes how a network is trained. A suite's `[training]` table has these keys."""
 
 import math
+import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Lt
 
 from routebench.arguments import Count, Natural, NonNegative, Positive, legal_values
 from routebench.errors import UserError
+from routebench.notation import Registered, registered
+from routebench.registry import augmentations, losses, optimizers, schedules
 
-LossName = Literal[
-    "margin", "spread", "spread-sigmoid", "cross-entropy", "cross-entropy-of-scores", "binary-cross-entropy", "own"
-]
-AugmentationName = Literal[
-    "none",
-    "shift2",
-    "pad-crop-flip",
-    "rotate45",
-    "rotate90",
-    "rotate135",
-    "rotate180",
-    "smallnorb-jitter",
-    "smallnorb-jitter-clipped",
-    "smallnorb-jitter-yl1993",
-]
+REGISTRIES = {"loss": losses, "optimiser": optimizers, "schedule": schedules, "augmentation": augmentations}
+"""Registries of the functions that training is made of, by the setting that names one."""
+VERSIONS: dict[str, dict[str, int]] = {"selection": {}, "train_on": {}, "precision": {}}
+"""Versions, by setting and word, of what changed its numbers since results were published; all others have 1."""
 
-VERSIONS: dict[str, dict[str, int]] = {
-    "loss": {"spread-sigmoid": 2},
-    "optimiser": {"rmsprop": 2},
-    "schedule": {},
-    "augmentation": {"smallnorb-jitter-yl1993": 2},
-    "selection": {},
-    "train_on": {},
-    "precision": {},
-}
-"""Versions, by kind and name, of parts whose numbers changed since results were published; all others have 1."""
+
+@dataclass(frozen=True)
+class Moment:
+    """A point in training; by default its end, when every schedule has ended.
+
+    Args:
+        step: optimizer steps taken.
+        progress: share of the training run that has passed, 0 to 1.
+        epoch: epochs that have passed.
+    """
+
+    step: int = sys.maxsize
+    progress: float = 1.0
+    epoch: int = sys.maxsize
 
 
 @dataclass(frozen=True)
 class Recipe:
     """The settings of a training run.
 
+    Optimizer, schedule, loss and augmentation are names of registered functions, with hyperparameters in brackets where
+    these have some: `focal[gamma=3]`.
+
     Args:
         epochs: passes over the training part.
         batch_size: images per step; an incomplete last batch is used too.
-        optimiser: `adam`, `adamw`, whose weight decay is apart from the gradient, `sgd` or `rmsprop`.
+        optimiser: see `routebench.optimizers`.
         learning_rate, momentum, weight_decay: the optimizer's; momentum is that of SGD and RMSProp.
         decayed: the parameters that weight decay pulls towards zero: `all` parameters, or `weights` alone, which are
             parameters of that name with two axes or more: no biases, and no betas of EM routing. Matrices under other
             names, such as the gate of self-routing, do not decay either.
-        schedule: schedule of the learning rate. `exponential`: times `decay` every `decay_steps` steps, continuously
-            (Sabour et al. 2017: 0.96 every 2,000). `milestones`: times `decay` at each of `milestones`, in epochs (Tsai
-            et al. 2020: 0.1 at 150 and 250 of 350). `cosine`: half a cosine, down to zero at the end (Loshchilov and
-            Hutter, ICLR 2017, equation 5, without restarts).
+        schedule: schedule of the learning rate, see `routebench.schedules`.
+        decay, decay_steps, milestones: those of the schedules `exponential` and `milestones`.
         loss: see `routebench.losses`; `own` is the network's own objective, which sees no label.
         reconstruction: weight of the reconstruction loss; above 0 it needs a network with a decoder.
-        augmentation: changes to training images; see `routebench.data.augment`.
+        augmentation: changes to training images, see `routebench.augmentations`.
         selection: the weights that are kept: those of the `last` epoch, or of the best one on the held-out part, by
             accuracy, or by the objective where that is the network's own.
         train_on: the `train`ing part, or `all` that the data set's authors have for training: the held-out part too.
@@ -75,18 +72,18 @@ class Recipe:
 
     epochs: Count = 10
     batch_size: Count = 128
-    optimiser: Annotated[str, Literal["adam", "adamw", "sgd", "rmsprop"]] = "adam"
+    optimiser: Annotated[str, Registered(optimizers)] = "adam"
     learning_rate: Positive = 1e-3
     momentum: NonNegative = 0.9
     weight_decay: NonNegative = 0.0
     decayed: Annotated[str, Literal["all", "weights"]] = "all"
-    schedule: Annotated[str, Literal["constant", "exponential", "milestones", "cosine"]] = "constant"
+    schedule: Annotated[str, Registered(schedules)] = "constant"
     decay: NonNegative = 0.96
     decay_steps: Count = 2000
     milestones: Sequence[Natural] = ()
-    loss: Annotated[str, LossName] = "margin"
+    loss: Annotated[str, Registered(losses)] = "margin"
     reconstruction: NonNegative = 0.0
-    augmentation: Annotated[str, AugmentationName] = "none"
+    augmentation: Annotated[str, Registered(augmentations)] = "none"
     selection: Annotated[str, Literal["last", "held-out"]] = "last"
     train_on: Annotated[str, Literal["train", "all"]] = "train"
     precision: Annotated[str, Literal["float32", "bfloat16"]] = "float32"
@@ -116,28 +113,25 @@ class Recipe:
         """
         return {name: value for name, value in asdict(self).items() if name not in LATER or value != LATER[name]}
 
-    def rate_at(self, step: int, epoch: int, progress: float = 0.0) -> float:
-        """The learning rate.
+    def rate_at(self, moment: Moment) -> float:
+        """The learning rate of the step that comes then.
 
-        Args:
-            step, epoch: step and epoch, both counted from 0.
-            progress: share of the steps of the training run that are taken, for `cosine`.
+        Raises:
+            UserError: the schedule gave no rate.
         """
-        grown = min(1.0, (step + 1) / self.warmup_steps) if self.warmup_steps else 1.0
-        return grown * self._scheduled(step, epoch, progress)
-
-    def _scheduled(self, step: int, epoch: int, progress: float) -> float:
-        if self.schedule == "cosine":
-            return self.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
-        if self.schedule == "exponential":
-            return float(self.learning_rate * self.decay ** (step / self.decay_steps))
-        if self.schedule == "milestones":
-            return float(self.learning_rate * self.decay ** sum(epoch >= milestone for milestone in self.milestones))
-        return self.learning_rate
+        rate = registered(schedules, self.schedule)(self, moment)
+        if not isinstance(rate, int | float) or not 0 <= rate < math.inf:
+            raise UserError(
+                f"schedule {self.schedule!r}: expected a rate of at least 0, got {rate!r:.80} at step {moment.step}"
+            )
+        grown = min(1.0, (moment.step + 1) / self.warmup_steps) if self.warmup_steps else 1.0
+        return grown * float(rate)
 
 
 LATER = {"train_on": "train", "warmup_steps": 0, "clip_norm": 0.0, "label_smoothing": 0.0}
 """Settings that came after results were published, with what these had: they stand in no record where they have it."""
+DEFAULTS: dict[str, Any] = {one.name: one.default for one in fields(Recipe)}
+"""The default of each setting."""
 LEGAL = legal_values(Recipe)
 """The legal values of each setting, as the recipe's annotations declare them."""
 STORED_AS = {"optimizer": "optimiser"}

@@ -15,13 +15,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from routebench.augmentations import augmented
 from routebench.checkpoint import Checkpoint, DamagedCheckpoint
-from routebench.data import Images, Tokens, TrainingData, augmentations
+from routebench.data import Images, Tokens, TrainingData
 from routebench.errors import Diverged, UserError
-from routebench.losses import Labels, Moment, loss_named, reconstruction
+from routebench.losses import Labels, loss_at_end, loss_named, reconstruction
 from routebench.models.network import Output, set_progress
-from routebench.optimisers import make_optimiser
-from routebench.recipe import Recipe
+from routebench.optimizers import make_optimizer
+from routebench.recipe import Moment, Recipe
 
 EVALUATION_BATCH = 250
 """Images per forward pass outside training."""
@@ -118,7 +119,7 @@ class _Loop:
         layout = torch.channels_last if recipe.channels_last else torch.contiguous_format
         self.network = network.to(device).to(memory_format=layout)  # type: ignore[call-overload]
         self.layout = layout
-        self.optimiser = make_optimiser(network, recipe)
+        self.optimiser = make_optimizer(network, recipe)
         self.train: Images | Tokens = data.train.to(device)
         self.steps = math.ceil(len(self.train) / recipe.batch_size)
         self.best: dict[str, Tensor] = {}
@@ -138,10 +139,10 @@ class _Loop:
         self.network.train()
         for batch, chosen in enumerate(torch.split(order, recipe.batch_size)):
             step = epoch * self.steps + batch
-            moment = Moment(step, step / (recipe.epochs * self.steps))
+            moment = Moment(step, step / (recipe.epochs * self.steps), epoch)
             set_progress(self.network, moment.progress)
             for group in self.optimiser.param_groups:
-                group["lr"] = recipe.rate_at(step, epoch, moment.progress)
+                group["lr"] = recipe.rate_at(moment)
             loss, right, added = training_step(
                 self.network, self.optimiser, self._batch(train, chosen, noise), train.labels[chosen],
                 recipe=recipe, moment=moment, draws=draws,
@@ -172,7 +173,7 @@ class _Loop:
         if isinstance(train, Tokens):
             return inputs
         images = inputs[0].contiguous(memory_format=self.layout)
-        return (augmentations[self.recipe.augmentation](images, noise),)
+        return (augmented(self.recipe.augmentation, images, noise),)
 
     def keep_best(self, epochs: list[Epoch]) -> None:
         """Remembers the best epoch's weights, if the held-out part selects; ties go to the earlier epoch."""
@@ -251,6 +252,7 @@ def training_step(
         decoded = network.reconstruct(output, labels) if recipe.reconstruction > 0 else None  # type: ignore[operator]  # a network with a decoder has it
     output = Output(output.logits.float(), output.scores.float(), output.layers)
     loss = loss_named(recipe.loss, recipe.label_smoothing)(output, labels, moment)
+    _expect_loss(recipe.loss, loss)
     if decoded is not None:
         loss = loss + recipe.reconstruction * reconstruction(inputs[0], decoded.float())
     added = output.added_loss
@@ -259,6 +261,12 @@ def training_step(
     _descend(optimiser, loss, recipe.clip_norm)
     right = is_right(answers(output.scores.detach(), labels), labels).sum()
     return loss.detach(), right, torch.zeros_like(loss) if added is None else added.detach()
+
+
+def _expect_loss(name: str, loss: Any) -> None:
+    """Raises UserError for what no network can descend, as a plug-in may give it."""
+    if not isinstance(loss, Tensor) or loss.ndim or not loss.requires_grad:
+        raise UserError(f"loss {name!r}: expected one number with a gradient, got {loss!r:.80}")
 
 
 def _descend(optimiser: torch.optim.Optimizer, loss: Float[Tensor, ""], most: float) -> None:
@@ -326,7 +334,7 @@ def evaluate(network: nn.Module, images: Images | Tokens, recipe: Recipe, device
             output = network(*inputs)
         output = Output(output.logits.float(), output.scores.float(), output.layers)
         scores.append(output.scores)
-        loss, added = loss_named(recipe.loss, recipe.label_smoothing)(output, labels, Moment()), output.added_loss
+        loss, added = loss_at_end(recipe.loss, recipe.label_smoothing)(output, labels), output.added_loss
         losses.append((loss if added is None else loss + added) * len(labels))
     network.train(was_training)
     found = torch.cat(scores).cpu()

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from routebench.errors import UserError
-from routebench.losses import LOSSES, Moment, linear_margin, margin, reconstruction, sigmoid_margin, spread_with
+from routebench.losses import linear_margin, margin, reconstruction, sigmoid_margin, spread_over
 from routebench.models import build
 from routebench.models.network import Output
 from routebench.ops import length_logit
-from routebench.recipe import LEGAL
+from routebench.recipe import LEGAL, Moment
+from routebench.registry import losses
 from tests.references.problem import assert_close
 
 IMAGES, CLASSES = 4, 5
@@ -88,9 +89,9 @@ MOMENTS = [Moment(0, 0.0), Moment(60_000, 0.4), Moment(2_000_000, 1.0)]
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=["start", "middle", "end"])
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", BY_HAND)
 def test_loss_and_its_gradient_equal_the_transcription(name, moment, output):
-    found, expected = LOSSES[name](output, LABELS, moment), BY_HAND[name](output, moment)
+    found, expected = losses[name](output, LABELS, moment), BY_HAND[name](output, moment)
     leaves = [output.logits, output.scores]
     assert_close(found, expected, rtol=1e-6)  # the sigmoid margin is single precision
     options = {"allow_unused": True, "materialize_grads": True}
@@ -100,11 +101,11 @@ def test_loss_and_its_gradient_equal_the_transcription(name, moment, output):
 
 
 def test_recipes_know_every_loss():
-    assert {*LOSSES, "own"} == set(LEGAL["loss"].choices)  # the last one is the network's
+    assert {*BY_HAND, "own"} == {*losses} == {*LEGAL["loss"].choices}  # the last one is the network's
 
 
 SOFTMAX = ["cross-entropy", "cross-entropy-of-scores"]
-SEVERAL_ALLOWED = [name for name in LOSSES if name not in SOFTMAX]
+SEVERAL_ALLOWED = [name for name in BY_HAND if name not in SOFTMAX]
 SEVERAL = torch.tensor([[1, 0, 0, 1, 0], [0, 0, 1, 0, 0], [1, 1, 0, 0, 1], [0, 1, 0, 1, 0]], dtype=torch.bool)
 
 
@@ -131,7 +132,7 @@ def several_by_hand(name, output, moment):
 @pytest.mark.parametrize("moment", MOMENTS, ids=["start", "middle", "end"])
 @pytest.mark.parametrize("name", SEVERAL_ALLOWED)
 def test_loss_of_several_classes_and_its_gradient_equal_the_transcription(name, moment, output):
-    found, expected = LOSSES[name](output, SEVERAL, moment), several_by_hand(name, output, moment)
+    found, expected = losses[name](output, SEVERAL, moment), several_by_hand(name, output, moment)
     leaves, options = [output.logits, output.scores], {"allow_unused": True, "materialize_grads": True}
     assert_close(found, expected, rtol=1e-6)
     assert_close(
@@ -142,36 +143,36 @@ def test_loss_of_several_classes_and_its_gradient_equal_the_transcription(name, 
 @pytest.mark.parametrize("name", SEVERAL_ALLOWED)
 def test_one_class_costs_the_same_in_either_form_of_labels(name, output):
     marked = torch.nn.functional.one_hot(LABELS, CLASSES).bool()
-    assert_close(LOSSES[name](output, marked, Moment()), LOSSES[name](output, LABELS, Moment()))
+    assert_close(losses[name](output, marked, Moment()), losses[name](output, LABELS, Moment()))
 
 
 @pytest.mark.parametrize("name", SEVERAL_ALLOWED)
 def test_an_image_that_shows_nothing_has_a_finite_loss(name, output):
-    assert bool(torch.isfinite(LOSSES[name](output, torch.zeros(IMAGES, CLASSES, dtype=torch.bool), Moment())))
+    assert bool(torch.isfinite(losses[name](output, torch.zeros(IMAGES, CLASSES, dtype=torch.bool), Moment())))
 
 
 @pytest.mark.parametrize("name", SOFTMAX)
 def test_cross_entropy_of_several_classes_is_refused(name, output):
     with pytest.raises(UserError, match="takes one class per image, and these images may show several; choose margin"):
-        LOSSES[name](output, SEVERAL, Moment())
+        losses[name](output, SEVERAL, Moment())
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", BY_HAND)
 def test_every_loss_is_a_mean_over_images(name, output):
-    whole = LOSSES[name](output, LABELS, Moment())
+    whole = losses[name](output, LABELS, Moment())
     parts = [
-        LOSSES[name](Output(output.logits[[image]], output.scores[[image]]), LABELS[[image]], Moment())
+        losses[name](Output(output.logits[[image]], output.scores[[image]]), LABELS[[image]], Moment())
         for image in range(IMAGES)
     ]
     assert_close(whole, torch.stack(parts).mean())
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", BY_HAND)
 def test_right_answers_cost_less_than_wrong_ones(name):
     scores = torch.full((1, CLASSES), 0.05)
     scores[0, 2] = 0.95
     output = Output(length_logit(scores), scores)
-    costs = [float(LOSSES[name](output, torch.tensor([label]), Moment())) for label in range(CLASSES)]
+    costs = [float(losses[name](output, torch.tensor([label]), Moment())) for label in range(CLASSES)]
     assert min(costs) == costs[2]
     assert sorted(costs)[1] > costs[2] + 0.1
 
@@ -183,7 +184,7 @@ def test_margin_loss_is_zero_beyond_both_margins():
 
 def test_spread_loss_with_margin_one_is_the_squared_hinge_on_the_gap():
     scores = torch.tensor([[0.7, 0.2, 0.9]], dtype=torch.float64)
-    found = spread_with(lambda _: 1.0)(Output(scores, scores), torch.tensor([0]), Moment())
+    found = spread_over(scores, torch.tensor([0]), 1.0)
     assert float(found) == pytest.approx((1 - 0.5) ** 2 + (1 + 0.2) ** 2)
 
 
@@ -207,17 +208,17 @@ class TestCrossEntropyOnCapsules:
         on_lengths = float(torch.nn.functional.cross_entropy(lengths, torch.tensor([4])))
         assert on_lengths > 1.4  # -log(e / (e + 9)) = 1.46: as low as it gets on lengths themselves
         output = Output(length_logit(lengths), lengths)
-        assert float(LOSSES["cross-entropy"](output, torch.tensor([4]), Moment())) < 0.02
+        assert float(losses["cross-entropy"](output, torch.tensor([4]), Moment())) < 0.02
 
     @pytest.mark.parametrize(("classes", "floor"), [(5, 0.905), (10, 1.461)])
     def test_of_scores_it_has_a_floor(self, classes, floor):
         """ln(1 + (J - 1) / e): where the right activation is 1 and all others are 0."""
         right = torch.zeros(1, classes)
         right[0, 2] = 1.0
-        best = float(LOSSES["cross-entropy-of-scores"](Output(right, right), torch.tensor([2]), Moment()))
+        best = float(losses["cross-entropy-of-scores"](Output(right, right), torch.tensor([2]), Moment()))
         assert best == pytest.approx(floor, abs=1e-3)
         any_scores = torch.rand(100, classes)
-        found = LOSSES["cross-entropy-of-scores"](Output(any_scores, any_scores), torch.full((100,), 2), Moment())
+        found = losses["cross-entropy-of-scores"](Output(any_scores, any_scores), torch.full((100,), 2), Moment())
         assert float(found) > best
 
     def test_networks_give_log_odds_and_not_lengths(self):

@@ -17,9 +17,12 @@ CORE = ("engine", "analysis", "report", "comparing", "export", "interface.py")
 ALLOWED = {"uniform", "random", "cnn"}
 """The baselines that every suite runs, and the control that viewpoints are matched to."""
 WORDS = {
+    "margin": "the difference below which methods count as equal",
     "none": "an English word, and a colour of matplotlib",
+    "own": "a network's own objective, which the engine plans for all who have one",
     "accuracy": "a metric",
     "samples": "a kind of test",
+    "spread": "a column of printed numbers",
     "parts": "a folder of results, and a key of exports",
     "templates": "the folder of a report's templates",
     "transfer": "an attack",

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from routebench.cli import cli
 from routebench.engine.suites import load_suite
 from routebench.errors import UserError
-from routebench.optimisers import make_optimiser
-from routebench.recipe import STORED_AS, Recipe
+from routebench.optimizers import make_optimizer
+from routebench.recipe import STORED_AS, Moment, Recipe
 from routebench.recipes import merged, recipes, settings_of
 from routebench.registry import extensions, load_plugin
 
@@ -48,7 +48,7 @@ def recipe_of(tmp_path):
 @pytest.mark.parametrize("name", recipes())
 def test_every_recipe_can_be_trained_with(name):
     recipe = Recipe(**settings_of(name))
-    assert recipe.rate_at(0, 0) == recipe.learning_rate
+    assert recipe.rate_at(Moment(0, 0.0, 0)) == recipe.learning_rate
     assert recipes()[name].source
 
 
@@ -59,7 +59,7 @@ def test_every_recipe_can_be_trained_with(name):
 def test_rates_of_tsai_fall_twice(name, epoch, rate):
     recipe = Recipe(**settings_of(name))
     assert (recipe.epochs, recipe.batch_size, recipe.augmentation) == (350, 128, "pad-crop-flip")
-    assert recipe.rate_at(0, epoch) == pytest.approx(rate)
+    assert recipe.rate_at(Moment(0, 0.0, epoch)) == pytest.approx(rate)
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_rates_of_tsai_fall_twice(name, epoch, rate):
 def test_rates_of_adam_fall_by_steps(name, step, rate):
     recipe = Recipe(**settings_of(name))
     assert recipe.optimiser == "adam"
-    assert recipe.rate_at(step, 1000) == pytest.approx(rate)
+    assert recipe.rate_at(Moment(step, 0.0, 1000)) == pytest.approx(rate)
 
 
 def test_rmsprop_of_scae_takes_the_steps_of_its_formula():
     """Means of squares that start at 1, 0.01 / 128^2 under the root, and momentum 0.9 of whole steps."""
     recipe = Recipe(**settings_of("scae"))
     layer = torch.nn.Linear(1, 1, bias=False)
-    optimiser, (value,) = make_optimiser(layer, recipe), layer.parameters()
+    optimiser, (value,) = make_optimizer(layer, recipe), layer.parameters()
     expected, square, speed = value.item(), 1.0, 0.0
     for gradient in (0.3, -2.0, 1e-3, 0.0):
         value.grad = torch.full_like(value, gradient)
@@ -162,7 +162,9 @@ def test_an_unknown_name_gives_the_nearest_in_code_too():
 
 
 def test_a_written_out_value_that_is_not_allowed_is_told(recipe_of):
-    with pytest.raises(UserError, match=r"mine\.toml: key 'training\.loss': expected one of margin, .*, got 'margn'"):
+    with pytest.raises(
+        UserError, match=r"mine\.toml: key 'training\.loss': unknown loss 'margn'; did you mean 'margin'"
+    ):
         recipe_of(training='recipe = "tsai"\nloss = "margn"')
 
 

@@ -6,14 +6,14 @@ from dataclasses import asdict, fields, replace
 import pytest
 import torch
 
-from routebench import optimisers
+from routebench import optimizers
 from routebench.checkpoint import Checkpoint
 from routebench.data import TrainingData, load
 from routebench.errors import Diverged
-from routebench.losses import LOSSES, Moment
 from routebench.models import build
 from routebench.models.network import routing_methods
-from routebench.registry import routing
+from routebench.recipe import Moment
+from routebench.registry import losses, routing
 from routebench.training import Epoch, evaluate
 from tests.short_fits import CPU, RECIPES, SHORT, curves, network_of, same_weights, sixty_digits, trained
 
@@ -75,19 +75,19 @@ class TestDivergence:
     @pytest.mark.parametrize("bad_step", [0, 2, 4])
     def test_step_is_the_first_whose_loss_is_not_finite(self, data, monkeypatch, bad_step):
         def nan_once(output, labels, moment):
-            value = LOSSES["margin"](output, labels, moment)
+            value = losses["margin"](output, labels, moment)
             return value * float("nan") if moment.step == bad_step else value
 
-        monkeypatch.setitem(LOSSES, "spread", nan_once)
+        monkeypatch.setitem(losses.entries, "spread", nan_once)
         with pytest.raises(Diverged) as raised:
             trained(data, replace(SHORT, loss="spread"))
         assert raised.value.step == bad_step
 
     def test_checkpoint_is_of_the_last_sound_epoch(self, data, monkeypatch, tmp_path):
         def nan_later(output, labels, moment):
-            return LOSSES["margin"](output, labels, moment) * (float("nan") if moment.step >= 4 else 1)
+            return losses["margin"](output, labels, moment) * (float("nan") if moment.step >= 4 else 1)
 
-        monkeypatch.setitem(LOSSES, "spread", nan_later)
+        monkeypatch.setitem(losses.entries, "spread", nan_later)
         file = tmp_path / "checkpoint.safetensors"
         with pytest.raises(Diverged):
             trained(data, replace(SHORT, loss="spread"), checkpoint=file)
@@ -128,8 +128,8 @@ def test_a_step_in_one_kernel_changes_results_by_rounding_only_and_goes_on_where
     """As on CUDA, for which torch's fused step on the CPU stands in."""
     recipe = replace(SHORT, epochs=2, optimiser=optimiser, weight_decay=1e-3)
     first = trained(data, recipe)[1]
-    monkeypatch.setattr(optimisers, "_steps_in_one_kernel", lambda parameters: True)
-    assert optimisers.make_optimiser(network_of(), recipe).defaults["fused"]
+    monkeypatch.setattr(optimizers, "_steps_in_one_kernel", lambda parameters: True)
+    assert optimizers.make_optimizer(network_of(), recipe).defaults["fused"]
     fused, second = trained(data, recipe)
     assert [one.train_loss for one in second] == pytest.approx([one.train_loss for one in first], rel=1e-4)
     file = tmp_path / "checkpoint.safetensors"
@@ -146,14 +146,14 @@ def test_weights_alone_decay_where_the_recipe_says_so(optimiser):
     for value in network.parameters():
         value.data += 0.5  # none is zero, which nothing pulls
         value.grad = torch.zeros_like(value)
-    optimisers.make_optimiser(network, recipe).step()
+    optimizers.make_optimizer(network, recipe).step()
     moved = {name for name, value in network.named_parameters() if not torch.equal(value, before[name] + 0.5)}
     assert moved == {name for name in before if name.endswith(".weight")}
     assert {name.rpartition(".")[2] for name in before.keys() - moved} == {"bias", "beta_u", "beta_a"}
 
 
 def test_on_a_processor_the_optimiser_takes_its_plain_step():
-    assert not optimisers.make_optimiser(network_of("dynamic"), SHORT).defaults["fused"]
+    assert not optimizers.make_optimizer(network_of("dynamic"), SHORT).defaults["fused"]
 
 
 class TestProgress:
@@ -175,11 +175,11 @@ class TestProgress:
         def listening(output, labels, moment):
             if torch.is_grad_enabled():
                 moments.append(moment)
-            return LOSSES["margin"](output, labels, moment)
+            return losses["margin"](output, labels, moment)
 
-        monkeypatch.setitem(LOSSES, "spread", listening)
+        monkeypatch.setitem(losses.entries, "spread", listening)
         trained(data, replace(SHORT, loss="spread"))
-        assert moments == [Moment(step, step / 9) for step in range(9)]
+        assert moments == [Moment(step, step / 9, step // 3) for step in range(9)]
 
 
 class TestWhatTrainingSees:

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from routebench.data import Images, TrainingData
-from routebench.losses import Moment, loss_named
+from routebench.losses import loss_named
 from routebench.models.network import Output
-from routebench.optimisers import make_optimiser
-from routebench.recipe import Recipe
+from routebench.optimizers import make_optimizer
+from routebench.recipe import Moment, Recipe
 from routebench.training import fit, training_step
 
 
@@ -31,7 +31,7 @@ def stepped(recipe: Recipe, factor: float = 1.0):
     torch.manual_seed(0)
     network, images = OneLayer(), factor * torch.rand(5, 1, 2, 2)
     before, labels = network.linear.weight.detach().clone(), torch.arange(5) % 3
-    optimiser = make_optimiser(network, recipe)
+    optimiser = make_optimizer(network, recipe)
     loss, _, _ = training_step(network, optimiser, (images,), labels, recipe=recipe, moment=Moment(0, 0.0))
     weight = before.clone().requires_grad_()
     logits = images.flatten(1) @ weight.T

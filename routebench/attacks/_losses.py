@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from routebench.losses import LOSSES, Moment
+from routebench.losses import loss_at_end
 from routebench.models.network import Output
 
 AttackLoss = Callable[[Output, Tensor], Tensor]
@@ -24,15 +24,15 @@ def attack_loss(name: str, training: str) -> AttackLoss:
     2017, f6), whose gradient does neither.
 
     Args:
-        name: one of `ATTACKED`, or of `routebench.losses.LOSSES`.
+        name: one of `ATTACKED`, or a registered loss.
         training: name of the training loss.
     """
     if name == "difference":
         return difference
     if name == "cross-entropy":
         return cross_entropy
-    mean = LOSSES[training if name == "training" else name]
-    return lambda output, labels: mean(output, labels, Moment()) * len(labels)
+    mean = loss_at_end(training if name == "training" else name)
+    return lambda output, labels: mean(output, labels) * len(labels)
 
 
 def distinct(names: list[str], training: str) -> dict[str, str]:

@@ -5,10 +5,9 @@ from typing import Any
 
 import click
 
+from routebench.catalogue import KINDS
 from routebench.commands import options
 from routebench.errors import unknown
-
-KINDS = ("methods", "models", "data", "suites", "analyses", "protocols", "recipes")
 
 
 @click.command()

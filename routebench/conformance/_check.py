@@ -21,11 +21,11 @@ from routebench.conformance._requirements import (
     runs,
     tested_otherwise,
 )
+from routebench.notation import Spec
 from routebench.routing import RoutingMethod
-from routebench.routing.spec import MethodSpec
 
 
-def check(method: str | MethodSpec | type[RoutingMethod], *, seed: int = 0, device: str = "cpu") -> Checkup:
+def check(method: str | Spec | type[RoutingMethod], *, seed: int = 0, device: str = "cpu") -> Checkup:
     """Measures what is required of a routing method, and every claim that it makes or could make.
 
     It runs on random inputs in several shapes, scales and precisions, with plain torch unless it says otherwise, and

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from routebench.capsules import Sizes
 from routebench.claims import Claim
 from routebench.errors import UserError
+from routebench.notation import Spec, compact, parse
 from routebench.registry import routing
 from routebench.routing import RoutingMethod, factory
 from routebench.routing.base import hyperparameters
-from routebench.routing.spec import MethodSpec, compact, expect_known, parse
+from routebench.routing.spec import expect_known
 
 SHIFT = 0.3
 """The shift of every parameter, so that a property does not hold only where nothing has been learned yet."""
@@ -105,8 +106,8 @@ class CheckedMethod:
         return _parent_axes(made, wider, sizes.parents)
 
 
-def subject_of(method: str | MethodSpec | type[RoutingMethod]) -> CheckedMethod:
-    """The subject for `dynamic`, `dynamic[detach=true]`, a `MethodSpec`, or a class that need not be registered.
+def subject_of(method: str | Spec | type[RoutingMethod]) -> CheckedMethod:
+    """The subject for `dynamic`, `dynamic[detach=true]`, a `Spec`, or a class that need not be registered.
 
     Raises:
         UserError: the name or a hyperparameter is unknown, or a value is not allowed.
@@ -121,7 +122,7 @@ def subject_of(method: str | MethodSpec | type[RoutingMethod]) -> CheckedMethod:
     return CheckedMethod(entry, dict(spec.params), spec.name)
 
 
-def factory_refusal(spec: MethodSpec) -> None:
+def factory_refusal(spec: Spec) -> None:
     """Raises UserError if hyperparameters are unknown or not allowed; what else a method raises is a finding."""
     expect_known(spec)
     try:

@@ -8,7 +8,6 @@
 
 from routebench.data._load import declared_where_missing, load, read_again
 from routebench.data.affnist import CANVAS, VARIANTS, affnist_is_there, place
-from routebench.data.augment import Augmentation, augmentations
 from routebench.data.backbones import pretrained
 from routebench.data.corruptions import CORRUPTIONS, SEVERITIES, corrupted
 from routebench.data.dataset import Dataset, Images, TrainingData, facts, fingerprint, stratified_split
@@ -16,7 +15,7 @@ from routebench.data.extracting import extract
 from routebench.data.folds import unfolded
 from routebench.data.official import absent, data_root
 from routebench.data.pinning import pinned
-from routebench.data.rotation import draw_angles, rotate
+from routebench.data.rotation import draw_angles, rotate, rotate_up_to
 from routebench.data.seal import FOLD, sealed_test_images
 from routebench.data.taking import Taken, at_most, whole_name
 from routebench.data.tokens import Tokens
@@ -30,7 +29,6 @@ __all__ = [
     "PUBLISHED",
     "SEVERITIES",
     "VARIANTS",
-    "Augmentation",
     "Dataset",
     "Images",
     "Taken",
@@ -39,7 +37,6 @@ __all__ = [
     "absent",
     "affnist_is_there",
     "at_most",
-    "augmentations",
     "corrupted",
     "data_root",
     "declared_where_missing",
@@ -54,6 +51,7 @@ __all__ = [
     "pretrained",
     "read_again",
     "rotate",
+    "rotate_up_to",
     "sealed_test_images",
     "stratified_split",
     "unfolded",

@@ -29,10 +29,10 @@ from routebench.engine.results import (
     unsealed,
 )
 from routebench.engine.running import key_of_fit
-from routebench.engine.suites import ChosenSettings, NamedParts, digest_of, older_parts, stamped
+from routebench.engine.suites import ChosenSettings, NamedParts, digest_of, older_parts, parts_of, stamped
 from routebench.errors import UserError, one_line
 from routebench.received import TENSORS, expect_folders, read_plain
-from routebench.registry import SHIPPED, models, protocols, routing
+from routebench.registry import SHIPPED
 
 FROM = 1
 """The schema that is taken over."""
@@ -174,12 +174,9 @@ def _taken_over(known: Identity, origin: Mapping[str, Any] | None) -> tuple[Iden
         known: an identity with `source`, the hash of routebench's code.
         origin: the record's provenance; None for a run that was never executed, whose code is that of today.
     """
-    parts = NamedParts.of(known)
-    registered = [("method", routing, parts.method), ("network", models, parts.model)]
-    registered.append(("protocol", protocols, parts.protocol))
-    for kind, registry, name in registered:
-        if name is not None and (name not in registry or registry.origin(name) != SHIPPED):
-            return known, f"their {kind} is of a plug-in"
+    for kind, registry, name in parts_of(known):
+        if name not in registry or registry.origin(name) != SHIPPED:
+            return known, f"their {'network' if kind == 'model' else kind} is of a plug-in"
     now = stamped(known)
     if origin is None:
         return now, ""
@@ -190,7 +187,8 @@ def _taken_over(known: Identity, origin: Mapping[str, Any] | None) -> tuple[Iden
     before = _known()[commit]
     if any(before.get(f"method {known.method} {name}={value}") == 0 for name, value in known.method_params.items()):
         return replace(now, versions=None, source=known.source), "no version stands for their numbers"
-    then = {kind: before.get(f"{kind} {name}".strip(), version or 1) for kind, name, version in parts.named()}
+    named = NamedParts.of(known).named()
+    then = {kind: before.get(f"{kind} {name}".strip(), version or 1) for kind, name, version in named}
     return replace(now, versions={kind: version for kind, version in then.items() if version > 1} or None), ""
 
 

@@ -37,17 +37,14 @@ from routebench.engine.running import (
     execute,
     prepare_torch,
 )
-from routebench.engine.suites import Cell, NamedParts, cell_of, code_behind, expect_name
+from routebench.engine.suites import Cell, NamedParts, cell_of, code_behind, expect_name, parts_of
 from routebench.errors import UserError
 from routebench.received import read_plain
 from routebench.registry import (
     Registry,
     datasets,
-    models,
     plugin_files,
     plugins_of_environment,
-    protocols,
-    routing,
 )
 
 PROGRAM = ("python", "-m", "routebench")
@@ -252,8 +249,7 @@ def differences(record: Record, now: Mapping[str, Any]) -> list[str]:
 
 def _code_differences(record: Record) -> Iterator[str]:
     known = record.identity
-    parts = [("protocol", protocols, known.protocol), ("model", models, known.model), ("data", datasets, known.data)]
-    parts += [("method", routing, known.method)] if known.routed else []
+    parts = [*parts_of(known), ("data", datasets, known.data)]
     absent = [f"{part} {name!r}" for part, names, name in parts if not _knows(names, name)]
     if absent:
         yield f"not compared, because no plug-in is imported without --run: {', '.join(absent)}"

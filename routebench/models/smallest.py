@@ -13,8 +13,8 @@ import torch
 from routebench.cache import cache_folder
 from routebench.errors import UserError, message_of
 from routebench.models.build import BY_BUILD, build, expect_kind
+from routebench.notation import compact
 from routebench.registry import SHIPPED, models
-from routebench.routing.spec import compact
 
 PACKAGE = Path(__file__).parents[1]
 LARGEST = 256  # pixels; a network that takes no image of this side fails for another reason than size

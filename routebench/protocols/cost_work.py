@@ -12,12 +12,11 @@ from routebench import kernels
 from routebench.capsules import Capsules
 from routebench.capsules.intercepted import routed_layers
 from routebench.capsules.layers import CapsuleLayer, DenseCapsules
-from routebench.losses import Moment
 from routebench.models import CapsuleNetwork, Output, build
 from routebench.ops import length, squash
-from routebench.optimisers import make_optimiser
+from routebench.optimizers import make_optimizer
 from routebench.protocols.base import FitRequest
-from routebench.recipe import Recipe
+from routebench.recipe import Moment, Recipe
 from routebench.routing import factory
 from routebench.training import training_step
 
@@ -98,7 +97,7 @@ def prepare(subject: Subject, device: torch.device) -> Prepare:
 
 def _prepare_network(network: nn.Module, subject: Subject, device: torch.device) -> Prepare:
     recipe = subject.request.recipe
-    optimiser = make_optimiser(network, recipe)
+    optimiser = make_optimizer(network, recipe)
 
     def with_batch(batch: int) -> Work:
         images = torch.rand(batch, *subject.shape, device=device)

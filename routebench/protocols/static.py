@@ -12,7 +12,7 @@ from routebench.capsules import Votes
 from routebench.capsules.intercepted import intercepted, routed_layers
 from routebench.capsules.layers import CapsuleLayer
 from routebench.data import Images
-from routebench.losses import Moment, loss_named
+from routebench.losses import loss_at_end
 from routebench.models.network import Output
 from routebench.protocols.base import Metric
 from routebench.protocols.chosen import evenly
@@ -145,7 +145,7 @@ def gradient_metrics(network: nn.Module, images: Images, recipe: Recipe, device:
     """
     some = images.at(evenly(len(images), BATCH))
     output: Output = network(some.pixels.to(device).to(torch.float32).div(255))
-    loss = len(some) * loss_named(recipe.loss, recipe.label_smoothing)(output, some.labels.to(device), Moment())
+    loss = len(some) * loss_at_end(recipe.loss, recipe.label_smoothing)(output, some.labels.to(device))
     names = layer_names(len(output.layers))
     gradients = torch.autograd.grad(loss, [layer.poses for layer in output.layers], allow_unused=True)
     for name, gradient in zip(names, gradients, strict=True):

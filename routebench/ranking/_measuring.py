@@ -17,10 +17,10 @@ from routebench.engine.running import Call, Counts, Listener, PlannedRun, SuiteO
 from routebench.engine.suites import METHOD, ChosenPoint, ChosenSettings, load_suite
 from routebench.engine.tuning import choose
 from routebench.errors import UserError
+from routebench.notation import parse
 from routebench.quantities import spoken
 from routebench.ranking._boards import Board, PublishedBoard
 from routebench.ranking._standing import expect_same
-from routebench.routing.spec import parse
 
 FIRST = 3
 """The seeds after which the first look is told."""

@@ -16,11 +16,11 @@ from routebench.registry._plugins import (
     plugin_files,
     plugins_of_environment,
 )
-from routebench.registry._registry import HUES, SHOWN, Registry, kebab
+from routebench.registry._registry import HUES, OF_TRAINING, SHOWN, Registry, hyperparameters_of_function, kebab
 
 extensions = Extensions()
 EVERY = extensions.registries
-routing, models, datasets, protocols, analyses = EVERY.values()
+routing, models, datasets, protocols, analyses, losses, optimizers, schedules, augmentations = EVERY.values()
 
 beside = extensions.beside
 brought_by = extensions.brought_by
@@ -41,18 +41,21 @@ __all__ = [
     "EVERY",
     "HUES",
     "OF_MODULE",
+    "OF_TRAINING",
     "SHIPPED",
     "SHOWN",
     "VARIABLE",
     "Registry",
     "absolute",
     "analyses",
+    "augmentations",
     "beside",
     "brought_by",
     "bundles",
     "claims",
     "datasets",
     "extensions",
+    "hyperparameters_of_function",
     "import_file",
     "kebab",
     "leave_out_environment",
@@ -60,7 +63,9 @@ __all__ = [
     "load_suites",
     "loaded_plugins",
     "loaded_source",
+    "losses",
     "models",
+    "optimizers",
     "own_file",
     "own_files_of",
     "plugin_files",
@@ -70,6 +75,7 @@ __all__ = [
     "replaces",
     "routing",
     "says_how_it_is_shown",
+    "schedules",
     "shipped",
     "suite_files",
     "suite_origin",

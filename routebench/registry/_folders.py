@@ -8,7 +8,9 @@ from routebench.errors import WITHOUT, UserError, nearest
 from routebench.registry._origin import PACKAGE, SHIPPED
 
 SHELVES = ("papers", "studies")
-KINDS = ("data", "routing", "models", "protocols", "analyses")
+KINDS = (
+    "data", "routing", "models", "protocols", "analyses", "losses", "optimizers", "schedules", "augmentations",
+)  # fmt: skip
 """Folders within one, whose Python files register something."""
 
 

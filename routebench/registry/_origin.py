@@ -56,7 +56,7 @@ def loading(origin: str) -> Iterator[None]:
 
 def origin_of(entry: Callable[..., Any]) -> str:
     """The origin of an object that is registered now, in words for messages."""
-    module = entry.__module__
+    module = getattr(entry, "__module__", type(entry).__module__)
     if module.startswith(f"{SHIPPED}."):
         return SHIPPED
     return _loading.get() or f"{OF_MODULE}{module}"

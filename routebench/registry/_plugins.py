@@ -5,7 +5,7 @@ decorators run, or an object, which is then known by the entry point's name. In 
 package in whose folder, or in its folder `suites`, TOML files lie.
 
 A plug-in folder has the layout of a folder in `routebench/papers`: `suites/*.toml`, and Python files in it or in
-`routing`, `models`, `data`, `protocols` and `analyses`; `claims.py` and `published.csv`, which reports read; and
+one of `KINDS`, such as `routing`; `claims.py` and `published.csv`, which reports read; and
 `recipes.toml`. With an `__init__.py` it is a package: its files may import each other with leading dots, and lie in
 folders further down. Files of tests, and those whose names begin with `_`, are left out.
 """
@@ -45,6 +45,7 @@ from routebench.registry._origin import (
     shipped,
 )
 from routebench.registry._registry import (
+    OF_TRAINING,
     SHOWN,
     Registry,
     candidates,
@@ -52,6 +53,7 @@ from routebench.registry._registry import (
     fault_of_method,
     fault_of_model,
     fault_of_protocol,
+    fault_of_training,
     kebab,
     kind_of,
 )
@@ -113,6 +115,10 @@ class Extensions:
             "data": Registry("data set", "routebench.data", fault_of_function, self._load),
             "protocols": Registry("protocol", "routebench.protocols", fault_of_protocol, self._load),
             "analyses": Registry("analysis", "routebench.analyses", fault_of_function, self._load),
+            **{
+                kinds: Registry(kind, f"routebench.{kinds}", partial(fault_of_training, arguments), self._load)
+                for kinds, (kind, arguments) in OF_TRAINING.items()
+            },
         }
         self.suites = Suites(self.warn)
         self._measures: dict[str, Any] = {}
@@ -311,8 +317,8 @@ class Extensions:
             if not kind:
                 raise UserError(
                     f"plug-in '{plugin.shown}:{plugin.name}': expected a routing method, a model with "
-                    "@models.facts(...), a protocol, or a function with '-> Dataset' or '-> Analysis', "
-                    f"got {entry!r:.80}; or decorate it"
+                    "@models.facts(...), a protocol, a function with '-> Dataset' or '-> Analysis', or a part of "
+                    f"training, got {entry!r:.80}; or decorate it"
                 )
             self.registries[kind].register(kebab(plugin.name))(entry)
         return {kind: registry.names_of(entry) for kind, registry in self.registries.items()}
@@ -428,9 +434,9 @@ def _nothing_in(plugin: Plugin, modules: list[ModuleType]) -> UserError:
 
 
 def _import_modules(package: str) -> None:
-    names = (f"{package}.{module.name}" for module in pkgutil.iter_modules(importlib.import_module(package).__path__))
-    for name in names:
-        importlib.import_module(name)
+    """Imports a module, and if it is a package, all that lie in it."""
+    for module in pkgutil.iter_modules(getattr(importlib.import_module(package), "__path__", ())):
+        importlib.import_module(f"{package}.{module.name}")
 
 
 def _contents(part: object) -> dict[str, object]:

@@ -18,6 +18,14 @@ ROUTING_METHOD = "routebench.routing.base.RoutingMethod"
 PROTOCOL = "routebench.protocols.base.Protocol"
 RETURNED = {"data": re.compile(r"\bDataset\b"), "analyses": re.compile(r"\bAnalysis\b")}
 """Patterns of the annotated result of a function that tell its kind."""
+OF_TRAINING = {
+    "losses": ("loss", ("output", "labels", "moment")),
+    "optimizers": ("optimizer", ("groups", "recipe")),
+    "schedules": ("schedule", ("recipe", "moment")),
+    "augmentations": ("augmentation", ("images", "generator")),
+}
+"""Functions that training is made of, by registry: the kind, and the arguments that training gives. All others are
+hyperparameters, which are keyword-only."""
 
 PATH = ":PATH"
 """The end of the name of a loader that gets what follows the colon of a name."""
@@ -229,6 +237,28 @@ def fault_of_function(entry: Any) -> str:
     return ""
 
 
+def fault_of_training(arguments: tuple[str, ...], entry: Any) -> str:
+    """A part of training takes what training gives, and each of its hyperparameters has a default."""
+    if fault := fault_of_function(entry):
+        return fault
+    found = inspect.signature(entry).parameters.values()
+    given = [one for one in found if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    bare = [one.name for one in found if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
+    if len(given) != len(arguments) or len(given) + len(hyperparameters_of_function(entry)) < len(found):
+        expected = ", ".join(arguments)
+        return (
+            f"expected a function of {expected}, its hyperparameters after a *, got {inspect.signature(entry)}; "
+            "correct its arguments"
+        )
+    return f"expected a default for every hyperparameter, got none for {bare[0]!r}; give it one" if bare else ""
+
+
+def hyperparameters_of_function(entry: Callable[..., Any]) -> dict[str, Any]:
+    """The keyword-only arguments of a function, with their defaults."""
+    found = inspect.signature(entry).parameters.values()
+    return {argument.name: argument.default for argument in found if argument.kind is argument.KEYWORD_ONLY}
+
+
 def is_a(entry: Any, base: str) -> bool:
     """Tells whether an object is a class with this base, which is given as `module.Name`."""
     return inspect.isclass(entry) and base in {f"{kind.__module__}.{kind.__qualname__}" for kind in entry.__mro__}
@@ -254,14 +284,20 @@ def candidates(module: ModuleType) -> list[str]:
 
 
 def kind_of(entry: Any) -> str:
-    """`methods`, `models`, `data`, `protocols` or `analyses`; empty where that cannot be told."""
+    """The name of the registry that suits it, such as `methods` or `losses`; empty where that cannot be told."""
     if is_a(entry, ROUTING_METHOD):
         return "methods"
     if is_a(entry, PROTOCOL):
         return "protocols"
     if callable(entry) and type(getattr(entry, "facts", None)).__name__ == "Facts":
         return "models"
-    returned = str(inspect.get_annotations(entry).get("return", "")) if inspect.isfunction(entry) else ""
+    if not inspect.isfunction(entry):
+        return ""
+    given = tuple(inspect.signature(entry).parameters)
+    for kind, (_, arguments) in OF_TRAINING.items():
+        if given[: len(arguments)] == arguments:
+            return kind
+    returned = str(inspect.get_annotations(entry).get("return", ""))
     return next((kind for kind, sign in RETURNED.items() if sign.search(returned)), "")
 
 

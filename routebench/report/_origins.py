@@ -9,7 +9,7 @@ from typing import Any
 
 from routebench.analysis import Method, wording
 from routebench.analysis._runs import Runs
-from routebench.catalogue import RECIPE_PARTS, raised_within, shipped_version
+from routebench.catalogue import RECIPE_PARTS, idle_settings, raised_within, shipped_version
 from routebench.engine.results import Identity, Record, exact_bytes
 from routebench.quantities import written
 from routebench.registry import protocols
@@ -30,12 +30,6 @@ NAMES = {
     "deterministic": "deterministic algorithms",
     "backend": "back end asked for",
     "backends": "back ends that routed",
-}
-UNUSED = {  # settings by the schedule that does without them
-    "constant": ("decay", "decay_steps", "milestones"),
-    "exponential": ("milestones",),
-    "milestones": ("decay_steps",),
-    "cosine": ("decay", "decay_steps", "milestones"),
 }
 METHOD, MODEL = "method.", "model."
 """Beginnings of the names of tuned settings that are no training settings."""
@@ -320,7 +314,7 @@ def _differing(records: list[Record]) -> Differing:
     chosen: set[str] = set()
     for record in _configurations(records):
         training, tuned, own = record.identity.training, _tuned(record), used.setdefault(_method_of(record), {})
-        idle = UNUSED.get(str(training.get("schedule")), ())
+        idle = idle_settings(str(training.get("schedule")))
         told = {key: _rounded(_text(value)) for key, value in training.items() if key not in idle}
         for key, value in {**told, **tuned}.items():
             own.setdefault(key, {})[value] = None

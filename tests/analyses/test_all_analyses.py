@@ -9,8 +9,8 @@ import pytest
 from routebench.analysis._result import reads, reads_across, reads_folder, takes_several
 from routebench.analysis.figures import to_svg
 from routebench.analysis.folder import open_folder
+from routebench.notation import parse
 from routebench.registry import analyses
-from routebench.routing.spec import parse
 from tests.analyses import test_tuned_comparisons
 from tests.analysis.made_up_runs import made_up_runs
 from tests.studies.objects import test_objects_analyses

@@ -11,11 +11,11 @@ from routebench import published
 from routebench.analysis.figures import to_svg
 from routebench.analysis.probe import OWN_ANSWER, by_seed, gains, probed, turned_up_to
 from routebench.engine.suites import Choices, load_suite, plan
+from routebench.notation import parse
 from routebench.protocols import linear_probe as module
 from routebench.protocols.linear_probe import LinearProbe
 from routebench.protocols.probe import fit_probe
 from routebench.registry import analyses
-from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 from tests.protocols.small_digits import CANVAS, SMALL, Untrained, register
 

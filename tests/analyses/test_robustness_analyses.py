@@ -25,11 +25,11 @@ from routebench.analysis.folder import open_folder
 from routebench.data import load
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.masking import CHECKS
+from routebench.notation import parse
 from routebench.protocols.base import Fit
 from routebench.protocols.robustness import Robustness
 from routebench.registry import analyses
 from routebench.report._scorecard import scorecard_of
-from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 from tests.attacks.networks import Rounded, honest
 from tests.protocols.test_robustness import QUICK

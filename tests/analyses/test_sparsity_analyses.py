@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from routebench.engine.suites import Choices, load_suite, plan
+from routebench.notation import parse
 from routebench.protocols.sparsity import Sparsity
 from routebench.registry import analyses
-from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 from tests.protocols.test_sparsity import OPTIONS, Untrained
 

@@ -29,8 +29,9 @@ from routebench.attacks._gradient import LinfAdditiveUniformNoiseAttack, Uniform
 from routebench.attacks._losses import cross_entropy
 from routebench.attacks._seeding import seeded
 from routebench.attacks._victim import scaled
-from routebench.losses import LOSSES, Moment
 from routebench.models.network import Output
+from routebench.recipe import Moment
+from routebench.registry import losses
 from tests.attacks.networks import Noisy, Rounded, honest, images
 
 CPU = torch.device("cpu")
@@ -210,7 +211,7 @@ def test_images_of_one_class_leave_decisions_nowhere_to_start(victim):
 def test_the_training_loss_is_that_of_training(name):
     logits = torch.randn(6, 10, generator=torch.Generator().manual_seed(0))
     output, labels = Output(logits, logits.sigmoid()), torch.arange(6)
-    expected = 6 * LOSSES[name](output, labels, Moment())
+    expected = 6 * losses[name](output, labels, Moment())
     assert attack_loss("training", name)(output, labels) == pytest.approx(float(expected))
 
 

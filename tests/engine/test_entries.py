@@ -7,8 +7,8 @@ import pytest
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.engine.suites._lineup import line_up
 from routebench.errors import UserError
+from routebench.notation import parse
 from routebench.registry import load_plugin
-from routebench.routing.spec import parse
 
 
 def test_a_suite_of_models_without_labels_runs_no_routing_and_each_model_once(no_data):

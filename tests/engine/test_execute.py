@@ -20,9 +20,9 @@ from routebench.engine.running._fits import fit_key
 from routebench.engine.running._status import status_of
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import Diverged, UserError
+from routebench.notation import parse
 from routebench.protocols import Measurement, Metric, Protocol
 from routebench.registry import EVERY, load_plugin
-from routebench.routing.spec import parse
 from tests.engine.conftest import posing
 
 TESTED = "test_iterations = [1]"

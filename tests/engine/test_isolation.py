@@ -20,9 +20,9 @@ from routebench.engine.running._status import PlanStatus
 from routebench.engine.running._suite import is_isolated
 from routebench.engine.suites import Asked, Choices, load_suite, make_plans, plan
 from routebench.kernels import compiler
+from routebench.notation import parse
 from routebench.protocols import Protocol
 from routebench.registry import EVERY, load_plugin
-from routebench.routing.spec import parse
 from tests.engine.conftest import posing
 
 WORST = Path(__file__).with_name("worst_parts.py")

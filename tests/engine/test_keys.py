@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from routebench.engine.suites import Choices, load_suite, plan
-from routebench.routing.spec import parse
+from routebench.notation import parse
 
 ROOT = Path(__file__).parents[2]
 PLANS = """
@@ -85,7 +85,7 @@ def test_a_file_and_its_functions_may_move(tree, keys_after):
 RAISED = {
     "method": [("routing/em.py", 'register("em"', 'register("em", version=2')],
     "model": [("models/capsnet.py", 'register("capsnet-small"', 'register("capsnet-small", version=2')],
-    "loss": [("recipe.py", '"loss": {', '"loss": {"margin": 7, ')],
+    "loss": [("losses.py", 'register("margin")', 'register("margin", version=7)')],
     "network beside": [("models/cnn.py", 'register("cnn-small"', 'register("cnn-small", version=2')],
     "attack": [("protocols/robustness.py", '"attack": {', '"attack": {"fgsm": 2')],
     "protocol": [("protocols/robustness.py", 'register("robustness"', 'register("robustness", version=2')],

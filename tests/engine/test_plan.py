@@ -10,8 +10,8 @@ from routebench.engine.results import SETTINGS, digest, distinct
 from routebench.engine.running._suite import write_plan
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
+from routebench.notation import parse
 from routebench.registry import load_plugin
-from routebench.routing.spec import parse
 from tests.data.pictures import save
 
 

@@ -7,8 +7,8 @@ import pytest
 from routebench.engine.suites import Asked, Choices, load_suite, plan
 from routebench.engine.suites._planning import plans_of
 from routebench.errors import UserError
+from routebench.notation import parse
 from routebench.registry import datasets, protocols, suite_files
-from routebench.routing.spec import parse
 
 MNIST = Asked("hinton-table1", "mnist", Choices(), without_data=True)
 SEVERAL = "diverse-multimnist5k"

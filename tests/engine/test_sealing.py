@@ -6,10 +6,10 @@ import torch
 from routebench.engine.running._sealing import IMAGES, seal, shuffled
 from routebench.engine.running._suite import write_plan
 from routebench.engine.suites import Asked, Choices, make_plans
+from routebench.notation import parse
 from routebench.protocols import FitRequest
 from routebench.recipe import Recipe
 from routebench.report import write_report
-from routebench.routing.spec import parse
 from tests.command import import_once
 
 SUITE = """

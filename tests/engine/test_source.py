@@ -98,7 +98,7 @@ def test_a_fit_depends_on_all_code_that_makes_weights():
 
     code = fit_code(models["capsnet"], routing["em"])
     reached = {file.relative_to(PACKAGE).as_posix() for entry in code for file in _reachable(_file_of(entry))}
-    makers = {"training.py", "losses.py", "recipe.py", "data/augment.py", "models/build.py", "models/capsnet.py"}
+    makers = {"training.py", "losses.py", "recipe.py", "augmentations.py", "models/build.py", "models/capsnet.py"}
     makers |= {"models/network.py", "capsules/votes.py", "ops/squash.py", "routing/base.py", "routing/em.py"}
     makers |= {"kernels/reference.py", "kernels/fused.py", "kernels/fused.cpp", "ops/competition.py"}
     assert makers <= reached

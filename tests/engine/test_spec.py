@@ -3,7 +3,7 @@
 import pytest
 
 from routebench.errors import UserError
-from routebench.routing.spec import MethodSpec, parse
+from routebench.notation import Spec, parse
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from routebench.routing.spec import MethodSpec, parse
     ],
 )
 def test_read(text, name, params):
-    assert parse(text) == MethodSpec(name, params)
+    assert parse(text) == Spec(name, params)
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ def test_other_forms_are_refused_in_one_line(text):
 @pytest.mark.parametrize(
     "spec",
     [
-        MethodSpec("a"),
-        MethodSpec("a", {"flag": False, "x": 0.5, "n": 3, "word": "held-out"}),
-        MethodSpec("a", {"words": "two words", "looks": "true", "list": [1, 2]}),
+        Spec("a"),
+        Spec("a", {"flag": False, "x": 0.5, "n": 3, "word": "held-out"}),
+        Spec("a", {"words": "two words", "looks": "true", "list": [1, 2]}),
     ],
     ids=str,
 )

@@ -11,8 +11,8 @@ from routebench.data import load, unfolded
 from routebench.engine.suites import Choices, ChosenPoint, ChosenSettings, load_suite, plan
 from routebench.engine.tuning import choose, told_of_kept
 from routebench.errors import UserError
+from routebench.notation import parse
 from routebench.registry import load_plugin, routing
-from routebench.routing.spec import parse
 from tests.engine.conftest import TUNED
 
 ENTRIES = 6  # dynamic T=2; heinsen T=1 and T=2; uniform, random and the CNN

@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from routebench.data import CORRUPTIONS, SEVERITIES, augmentations, corrupted
-from routebench.losses import LOSSES, Moment, reconstruction
+from routebench.data import CORRUPTIONS, SEVERITIES, corrupted
+from routebench.losses import reconstruction
 from routebench.models.network import Output
 from routebench.protocols.robustness import Robustness
-from routebench.recipe import LEGAL, VERSIONS, Recipe
+from routebench.recipe import LEGAL, REGISTRIES, VERSIONS, Moment, Recipe
+from routebench.registry import augmentations, losses
 from tests.golden.book import TRAINED, GoldenCase, GoldenPart, file_of, others
 from tests.golden.networks import QUICK, tiny, told_label, trained
 
@@ -42,7 +43,7 @@ def answered(name: str, moment: Moment, several: bool) -> list[Tensor]:
     logits = torch.from_numpy(2 * random.standard_normal((9, 5))).requires_grad_()
     scores = torch.from_numpy(random.random_sample((9, 5))).requires_grad_()
     labels = torch.from_numpy(random.random_sample((9, 5)) < 0.4 if several else random.randint(0, 5, 9))
-    loss = LOSSES[name](Output(logits, scores), labels, moment)
+    loss = losses[name](Output(logits, scores), labels, moment)
     return [loss[None], *torch.autograd.grad(loss, (logits, scores), materialize_grads=True, allow_unused=True)]
 
 
@@ -63,13 +64,14 @@ def _corrupted(name: str, severity: int) -> list[Tensor]:
 
 
 def recipe_parts() -> Iterator[GoldenPart]:
-    """Losses, optimisers, schedules, augmentations, and the other words of a recipe."""
-    for kind, versions in VERSIONS.items():
+    """Losses, optimizers, schedules, augmentations, and the other words of a recipe."""
+    for kind in (*REGISTRIES, *VERSIONS):
         for name in LEGAL[kind].choices:
             recipe = replace(QUICK, **{**FORCED.get(kind, {}), kind: name})
             cases = dict(_cases(kind, name, recipe))
             own = {key: getattr(Recipe(), key) for key in (kind, *OF_KIND.get(kind, ()))}
-            yield GoldenPart(kind, name, versions.get(name, 1), file_of(Recipe), own, cases)
+            version = REGISTRIES[kind].version(name) if kind in REGISTRIES else VERSIONS[kind].get(name, 1)
+            yield GoldenPart(kind, name, version, file_of(Recipe), own, cases)
 
 
 def _cases(kind: str, name: str, recipe: Recipe) -> Iterator[tuple[str, GoldenCase]]:

@@ -14,11 +14,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import routebench
 from routebench import kernels
-from routebench.data.augment import augmentations
-from routebench.losses import LOSSES, Moment
 from routebench.models import build
-from routebench.optimisers import make_optimiser
-from routebench.recipe import Recipe
+from routebench.optimizers import make_optimizer
+from routebench.recipe import Moment, Recipe
+from routebench.registry import augmentations, losses
 from routebench.training import training_step
 
 PACKAGE, OPTIMISERS = Path(routebench.__file__).parent, Path(torch.optim.__file__).parent
@@ -79,7 +78,7 @@ def as_on_a_gpu(monkeypatch):
 
 def waits(model, shape, recipe, method=None, params=None):
     network = build(model, shape=shape, classes=10, method=method, method_params=params or {})
-    optimiser, draws = make_optimiser(network, recipe), torch.Generator().manual_seed(0)
+    optimiser, draws = make_optimizer(network, recipe), torch.Generator().manual_seed(0)
     images, labels = torch.rand(4, *shape), torch.randint(10, (4,))
     with kernels.using("reference"):
         for counted in (Waits(), Waits()):  # the first step makes what is kept
@@ -90,7 +89,11 @@ def waits(model, shape, recipe, method=None, params=None):
 
 def test_what_makes_the_host_wait_is_seen(monkeypatch):
     """A step that reads its loss."""
-    monkeypatch.setitem(LOSSES, "margin", lambda output, *_: output.logits.sum() * float(output.logits.detach().mean()))
+
+    def reads(output, *_):
+        return output.logits.sum() * float(output.logits.detach().mean())
+
+    monkeypatch.setitem(losses.entries, "margin", reads)
     (line,) = waits("capsnet-small", (1, 28, 28), Recipe(), "none")
     assert line.startswith("training.py: loss = loss_named")
 

@@ -7,9 +7,8 @@ from routebench.capsules import Capsules
 from routebench.capsules.layers import ConvCapsules, DenseCapsules
 from routebench.capsules.schedules import SCHEDULES
 from routebench.kernels import using
-from routebench.losses import Moment
-from routebench.optimisers import make_optimiser
-from routebench.recipe import Recipe
+from routebench.optimizers import make_optimizer
+from routebench.recipe import Moment, Recipe
 from routebench.registry import routing
 from routebench.routing import factory
 from routebench.training import training_step
@@ -41,7 +40,7 @@ def losses_and_gradient(digits, model, method, params, precision, *, steps=STEPS
         for layer in network.layers:
             layer.weight.mul_(scale)
     recipe = Recipe(precision=precision)
-    optimiser, losses, gradients = make_optimiser(network, recipe), [], []
+    optimiser, losses, gradients = make_optimizer(network, recipe), [], []
     for step in range(steps):
         batch = digits.at((BATCH * step + torch.arange(BATCH)) % len(digits))
         images, moment = batch.pixels.float() / 255, Moment(step, step / steps)

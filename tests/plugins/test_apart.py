@@ -4,7 +4,7 @@ import pytest
 
 from routebench.engine.suites import Asked, Choices, make_plans
 from routebench.errors import UserError
-from routebench.routing.spec import parse
+from routebench.notation import parse
 from tests.command import import_once
 from tests.plugins.texts import SUITE, method
 

@@ -13,7 +13,7 @@ UNDECORATED = method("x").replace('@routing.register("x")\n', "")
 
 def test_a_file_adds_what_it_decorates(write):
     added = load_plugin(str(write({"mine.py": method("mine")})))
-    assert added == {"methods": ["mine"], "models": [], "data": [], "protocols": [], "analyses": [], "suites": []}
+    assert added == {**{kind: [] for kind in EVERY}, "suites": [], "methods": ["mine"]}
     assert routing.make("mine", Sizes(6, 4, 8)).name == "Mine"
 
 

@@ -6,8 +6,8 @@ from click.testing import CliRunner
 from routebench.cli import cli
 from routebench.engine.suites import Asked, Choices, make_plans
 from routebench.errors import UserError
+from routebench.notation import parse
 from routebench.registry import routing
-from routebench.routing.spec import parse
 from tests.command import import_once
 from tests.plugins.texts import method
 

@@ -5,8 +5,8 @@ import pytest
 from routebench.engine.origin import _source as source
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
+from routebench.notation import parse
 from routebench.registry import EVERY, extensions, load_plugin
-from routebench.routing.spec import parse
 from tests.plugins.texts import method
 
 FILES = {

@@ -9,10 +9,10 @@ from torch import nn
 import routebench
 from routebench.capsules.layers import ConvCapsules, DenseCapsules, PrimaryCapsules
 from routebench.conformance import check
-from routebench.losses import LOSSES, Moment
 from routebench.models.network import CapsuleNetwork
 from routebench.ops import length, squash
-from routebench.recipe import Recipe
+from routebench.recipe import Moment, Recipe
+from routebench.registry import losses
 from routebench.routing import Routed, RoutingError, RoutingMethod
 from routebench.training import training_step
 
@@ -78,7 +78,7 @@ def test_the_mean_over_lanes_of_each_layer_is_added_to_the_loss_and_to_its_gradi
     output = plain(images)
     middle, last = (layer.poses.flatten(1, -2).norm(dim=-1) for layer in output.layers[1:])
     expected = 0.5 * (middle.view(-1, 3).var(dim=1).mean() + last.var(dim=1).mean())
-    whole = LOSSES["margin"](output, labels, moment) + expected
+    whole = losses["margin"](output, labels, moment) + expected
     gradients = torch.autograd.grad(whole, [*plain.parameters()])
 
     trained = network().train()

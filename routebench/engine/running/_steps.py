@@ -15,8 +15,8 @@ from routebench.engine.running._fits import untrained
 from routebench.engine.running._status import is_foretold
 from routebench.engine.running._times import Times
 from routebench.engine.suites import Cell
-from routebench.losses import Moment
 from routebench.protocols.base import FitRequest
+from routebench.recipe import Moment
 from routebench.registry import protocols
 from routebench.training import training_step
 

@@ -24,10 +24,9 @@ from routebench.engine.suites import ALL, METHOD, Asked, Cell, Choices, Plan, ma
 from routebench.engine.tuning import with_repeats
 from routebench.errors import UserError, unknown
 from routebench.kernels import BACKENDS
+from routebench.notation import parse
 from routebench.quantities import written
-from routebench.recipe import LEGAL
 from routebench.registry import SHIPPED, models, plugins_of_environment, routing
-from routebench.routing.spec import parse
 
 MEASURING = 20.0
 """Seconds that a dry run may take to measure steps."""
@@ -102,8 +101,6 @@ class SuiteOptions:
             )
         if self.backend not in BACKENDS:
             raise unknown("back end", self.backend, BACKENDS)
-        if self.loss is not None and not LEGAL["loss"].fits(self.loss):
-            raise unknown("loss", self.loss, LEGAL["loss"].choices)
 
 
 OPTIONS = legal_values(SuiteOptions)

@@ -1,6 +1,6 @@
 """Turns a suite's file, a preset and the user's choices into the list of runs."""
 
-from routebench.engine.suites._cell import Cell, cell_of, code_behind, of_session
+from routebench.engine.suites._cell import Cell, cell_of, code_behind, of_session, parts_of
 from routebench.engine.suites._lineup import METHOD, Choices
 from routebench.engine.suites._parts import NamedParts, older_parts, stamped
 from routebench.engine.suites._plan import Plan, plan
@@ -30,6 +30,7 @@ __all__ = [
     "make_plans",
     "of_session",
     "older_parts",
+    "parts_of",
     "plan",
     "stamped",
 ]

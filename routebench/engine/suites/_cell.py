@@ -1,7 +1,7 @@
 """One point of a suite's grid: its identity, its names, and the trained model that it needs."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,11 +9,11 @@ from routebench.data import unfolded
 from routebench.engine.origin import Code, code_of, fit_code
 from routebench.engine.results import Identity
 from routebench.engine.suites._tuning import OF_METHOD
+from routebench.notation import Spec, compact, parse
 from routebench.protocols.base import FitRequest
-from routebench.recipe import Recipe
-from routebench.registry import OF_MODULE, SHIPPED, datasets, models, plugins_of, protocols, routing
+from routebench.recipe import DEFAULTS, REGISTRIES, Recipe
+from routebench.registry import OF_MODULE, SHIPPED, Registry, datasets, models, plugins_of, protocols, routing
 from routebench.routing import hyperparameters_of
-from routebench.routing.spec import MethodSpec, compact
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Cell:
     @property
     def label(self) -> str:
         """The method's name in tables: with hyperparameters that differ from its defaults, except tuned ones."""
-        spec = str(MethodSpec(self.identity.method, self._told))
+        spec = str(Spec(self.identity.method, self._told))
         return f"{spec} ({self.identity.variant})" if self.identity.variant else spec
 
     @property
@@ -88,9 +88,10 @@ def cell_of(identity: Identity, broken: str = "", code: Code | None = None) -> C
 
 
 def code_behind(identity: Identity, *, shipped: bool = True) -> Code:
-    """The code of a run's protocol, network and method, as this process has loaded it; `shipped` as for `code_of`."""
-    method = routing[identity.method] if identity.routed else None
-    return code_of(protocols[identity.protocol], *fit_code(models[identity.model], method), shipped=shipped)
+    """The code of a run's parts, as this process has loaded it; `shipped` as for `code_of`."""
+    parts = {kind: registry[name] for kind, registry, name in parts_of(identity)}
+    code = [parts.pop("protocol"), *fit_code(parts.pop("model"), parts.pop("method", None)), *parts.values()]
+    return code_of(*code, shipped=shipped)
 
 
 def of_session(cells: Iterable[Cell]) -> bool:
@@ -98,18 +99,35 @@ def of_session(cells: Iterable[Cell]) -> bool:
     return any(origin.startswith(OF_MODULE) for cell in cells for origin in foreign_origins(cell.identity))
 
 
+def registered_parts(
+    model: str, method: str | None, protocol: str, training: Mapping[str, Any]
+) -> Iterator[tuple[str, Registry, str]]:
+    """Kind, registry and name of each part of a run that is looked up by name, data apart.
+
+    Args:
+        model, method, protocol: their names; the method is None without routing, the protocol empty for a fit.
+        training: settings of the recipe; what it leaves out has its default.
+    """
+    yield "model", models, model
+    if method is not None:
+        yield "method", routing, method
+    if protocol:
+        yield "protocol", protocols, protocol
+    for setting, registry in REGISTRIES.items():
+        yield setting, registry, parse(str(training.get(setting, DEFAULTS[setting])), registry.kind).name
+
+
+def parts_of(known: Identity) -> Iterator[tuple[str, Registry, str]]:
+    """The parts of a run, as `registered_parts` gives them."""
+    return registered_parts(known.model, known.method if known.routed else None, known.protocol, known.training)
+
+
 def foreign_origins(identity: Identity) -> set[str]:
     """Origins of a run's parts outside routebench."""
     data = unfolded(identity.data)
     kind = f"{data.partition(':')[0]}:PATH"
-    origins = {
-        protocols.origin(identity.protocol),
-        models.origin(identity.model),
-        datasets.origin(kind if ":" in data and kind in datasets else data),
-    }
-    if identity.routed:
-        origins.add(routing.origin(identity.method))
-    return origins - {SHIPPED}
+    origins = {registry.origin(name) for _, registry, name in parts_of(identity)}
+    return (origins | {datasets.origin(kind if ":" in data and kind in datasets else data)}) - {SHIPPED}
 
 
 def plain(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from routebench.engine.results import digest
 from routebench.engine.suites._suite import CONTROLS, Entry, Preset, Suite
 from routebench.errors import UserError, unknown
 from routebench.models.facts import Facts
+from routebench.notation import Spec
 from routebench.registry import models, plugin_files, protocols, routing
 from routebench.routing.make import factory
-from routebench.routing.spec import MethodSpec, expect_known
+from routebench.routing.spec import expect_known
 
 METHOD, CONTROL = "method", "control"
 """Roles."""
@@ -42,7 +43,7 @@ class Choices:
         changes: keys of the preset's table with other values, such as `training.epochs=20`.
     """
 
-    methods: tuple[MethodSpec, ...] = ()
+    methods: tuple[Spec, ...] = ()
     added: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     broken: Mapping[str, str] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class Lineup:
 
     preset: Preset
     starters: tuple[Starter, ...]
-    lost: tuple[tuple[MethodSpec, str], ...] = ()
+    lost: tuple[tuple[Spec, str], ...] = ()
     lost_source: str = ""
 
 
@@ -175,7 +176,7 @@ def _expect_networks(suite: Suite, preset: Preset, methods: Sequence[Entry]) -> 
             )
 
 
-def _starters(suite: Suite, preset: Preset, choices: Choices, lost: Sequence[MethodSpec]) -> list[Starter]:
+def _starters(suite: Suite, preset: Preset, choices: Choices, lost: Sequence[Spec]) -> list[Starter]:
     own = _by_name(suite.methods)
     by_name = {name: [Entry(name)] for name in CONTROLS} | _by_name(suite.controls) | _unsupervised(suite, preset)
     controls = [entry for several in by_name.values() for entry in several]
@@ -239,7 +240,7 @@ def _has_capsule_layers(model: str) -> bool:
     return model not in models or bool(models[model].facts.routed)  # type: ignore[attr-defined]
 
 
-def _lost(choices: Choices) -> list[tuple[MethodSpec, str]]:
+def _lost(choices: Choices) -> list[tuple[Spec, str]]:
     """The methods of broken plug-ins, with the reason.
 
     If the user named methods, they are the unknown ones, since their file is not known; else one per name of a file.
@@ -250,10 +251,10 @@ def _lost(choices: Choices) -> list[tuple[MethodSpec, str]]:
     reasons: dict[str, list[str]] = {}
     for file, reason in choices.broken.items():
         reasons.setdefault(Path(file.partition(":")[0]).stem, []).append(reason)
-    return [(MethodSpec(name), "; ".join(several)) for name, several in reasons.items()]
+    return [(Spec(name), "; ".join(several)) for name, several in reasons.items()]
 
 
-def _from_spec(spec: MethodSpec, own: list[Entry], is_control: bool) -> list[Entry]:
+def _from_spec(spec: Spec, own: list[Entry], is_control: bool) -> list[Entry]:
     """Configurations for a method from the command line. Hyperparameters that it does not set come from the suite.
 
     A name alone selects every configuration of that name; hyperparameters apply to the first.
@@ -290,7 +291,7 @@ def _check_method(suite: Suite, entry: Entry, others: Sequence[str]) -> None:
         raise UserError(f"{entry.name!r} is a network without routing; {_way_to(entry.name, suite)}")
     if entry.name not in routing:
         raise unknown("method", entry.name, {*routing, *others}, shipped=routing.is_shipped)
-    expect_known(MethodSpec(entry.name, entry.params))
+    expect_known(Spec(entry.name, entry.params))
     with step("method", entry.spec):
         factory(entry.name, **entry.params)
 

@@ -10,17 +10,14 @@ from typing import Any
 
 from routebench.engine.origin import code_of
 from routebench.engine.results import Identity
-from routebench.engine.suites._cell import plain
+from routebench.engine.suites._cell import plain, registered_parts
 from routebench.errors import UserError
 from routebench.models import options_of
 from routebench.models.facts import Facts
 from routebench.protocols.base import FitRequest
-from routebench.recipe import LATER, LEGAL, VERSIONS, Recipe
-from routebench.registry import SHIPPED, Registry, datasets, models, protocols, replaces, routing
+from routebench.recipe import DEFAULTS, LEGAL, VERSIONS, Recipe
+from routebench.registry import SHIPPED, Registry, datasets, models, protocols, replaces
 from routebench.routing import hyperparameters_of
-
-DEFAULTS = {**LATER, **Recipe().settings}
-"""The defaults of the recipe."""
 
 
 def older_parts(known: Identity) -> dict[str, tuple[int, int]]:
@@ -140,11 +137,7 @@ class NamedParts:
         return {table: plain(of) for table, of in found.items() if of}
 
     def _registered(self) -> Iterator[tuple[str, Registry, str]]:
-        yield "model", models, self.model
-        if self.method is not None:
-            yield "method", routing, self.method
-        if self.protocol:
-            yield "protocol", protocols, self.protocol
+        return registered_parts(self.model, self.method, self.protocol, self.training)
 
     @property
     def _facts(self) -> Facts:

@@ -16,13 +16,15 @@ from routebench.engine.suites._parts import stamped
 from routebench.engine.suites._suite import Entry, Preset, Suite
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL
 from routebench.errors import UserError, nearest
+from routebench.losses import takes_several
 from routebench.models.facts import Facts
 from routebench.models.smallest import expect_buildable, smallest_side
+from routebench.notation import Spec
 from routebench.plain import DEPTH
 from routebench.protocols.base import expect_measured
 from routebench.registry import SHIPPED, models, protocols, routing
 from routebench.routing import factory, hyperparameters_of
-from routebench.routing.spec import MethodSpec, expect_few_iterations, expect_known
+from routebench.routing.spec import expect_few_iterations, expect_known
 
 _LONG_NUMBER = re.compile(r"(?:^|:)(?:take:|fold:(?:\d+/)?)\d{19}|\?size=\d{19}")
 """Long numbers in a data set's name: Python converts no number of thousands of digits."""
@@ -117,8 +119,8 @@ def expect_learnable(suite: Suite, data: Dataset[Any], points: Sequence[Identity
         return
     for point in points:
         training = point.training
-        if training["loss"] == "cross-entropy" or training["reconstruction"] > 0:
-            way = "the loss cross-entropy" if training["loss"] == "cross-entropy" else "a reconstruction of one capsule"
+        if not (several := takes_several(training["loss"])) or training["reconstruction"] > 0:
+            way = "a reconstruction of one capsule" if several else f"the loss {training['loss']}"
             raise UserError(
                 f"suite {suite.name}: {point.method} on {point.model} is trained with {way}, which takes one "
                 f"class per image, and those of {data.name} may show several; suite overlap is for such data"
@@ -167,7 +169,7 @@ def expect_chosen(preset: Preset, data: Dataset[Any], cells: Sequence[Cell]) -> 
     chosen = [cell.identity for cell in cells if cell.identity.tuning is not None]
     networks = {f"{one.model} {one.model_params}": one for one in chosen}
     _expect_buildable(preset, data, list(networks.values()))
-    specs = [MethodSpec(one.method, one.method_params) for one in chosen if one.routed]
+    specs = [Spec(one.method, one.method_params) for one in chosen if one.routed]
     for spec in {str(spec): spec for spec in specs}.values():
         expect_known(spec)
         with step("method", str(spec)):

@@ -55,13 +55,13 @@ from routebench.engine.suites._readers import (
 from routebench.engine.suites._toml import NOTHING, TABLE, Place, Reader, by_key, each, in_todays_words, legal, read
 from routebench.engine.suites._tuning import FairTuning
 from routebench.errors import UserError, nearest, shown, unknown
+from routebench.notation import Spec
 from routebench.plain import NoPlainValue, from_toml
 from routebench.received import read_plain
 from routebench.recipe import Recipe
 from routebench.recipes import merged
 from routebench.registry import SHIPPED, models, protocols, routing, suite_files
 from routebench.routing import hyperparameters_of
-from routebench.routing.spec import MethodSpec
 
 CONTROLS = ("uniform", "random")
 """Routing methods that every suite runs unasked, with one iteration of each iterative method."""
@@ -97,7 +97,7 @@ class Entry:
     @property
     def spec(self) -> str:
         """The method as one would type it."""
-        return str(MethodSpec(self.name, self.params))
+        return str(Spec(self.name, self.params))
 
     @property
     def routed(self) -> bool:

@@ -81,8 +81,9 @@ def legal(allowed: Legal) -> Reader:
     """A reader of legal values. A list in a file is not empty."""
 
     def read_value(value: Any, place: Place) -> Any:
-        if value == [] or not allowed.fits(value):
-            raise place.wrong(f"expected {allowed}, got {value!r}")
+        fault = f"expected {allowed}, got {value!r}" if value == [] else allowed.fault(value)
+        if fault:
+            raise place.wrong(fault)
         return allowed.take(place.path, value)
 
     return read_value

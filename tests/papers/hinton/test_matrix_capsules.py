@@ -8,11 +8,11 @@ import torch
 
 from routebench.capsules import Capsules
 from routebench.capsules.coordinates import COORDINATES
-from routebench.data.augment import around_window
 from routebench.errors import UserError
 from routebench.models import build
 from routebench.models.network import count_parameters, routing_methods
 from routebench.ops import description_length_logit
+from routebench.papers.hinton.augmentations.jitter import around_window
 from routebench.papers.hinton.models.window import SIDE, AveragedOverCrops, Window
 from tests.references.problem import assert_close
 from tests.references.votes import every_vote

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from routebench.data import augmentations, load
+from routebench.data import load
 from routebench.errors import UserError
-from routebench.losses import Moment
 from routebench.models import build
-from routebench.optimisers import make_optimiser
+from routebench.optimizers import make_optimizer
 from routebench.papers.hinton.data import smallnorb
 from routebench.papers.hinton.data.smallnorb import (
     PACKED_SHA256,
@@ -23,7 +22,8 @@ from routebench.papers.hinton.data.smallnorb import (
     read_matrix,
     read_part,
 )
-from routebench.recipe import Recipe
+from routebench.recipe import Moment, Recipe
+from routebench.registry import augmentations
 from routebench.training import training_step
 
 MAGIC = {np.dtype("u1"): 0x1E3D4C55, np.dtype("<i4"): 0x1E3D4C54}
@@ -249,7 +249,7 @@ def test_images_of_the_official_size_are_trained_on_in_random_windows(tmp_path, 
     for model, given in [("matrix-capsules-small", {"method": "em"}), ("smallnorb-cnn-small", {"dropout": 0.0})]:
         network = build(model, shape=images.shape, classes=5, **given)
         assert torch.isfinite(network(jittered).logits).all()
-        optimiser = make_optimiser(network, recipe)
+        optimiser = make_optimizer(network, recipe)
         losses = [
             float(training_step(network, optimiser, (pixels,), images.labels, recipe=recipe, moment=Moment())[0])
             for _ in range(3)

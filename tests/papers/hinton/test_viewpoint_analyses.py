@@ -8,10 +8,10 @@ import pytest
 from routebench.analysis.published_numbers import answers
 from routebench.analysis.viewpoints import ABOVE, BELOW, BETWEEN, match, matched_to_reference, summary
 from routebench.engine.suites import Choices, load_suite, plan
+from routebench.notation import parse
 from routebench.protocols.base import Measurement, Metric
 from routebench.published import load_published
 from routebench.registry import analyses
-from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 
 NAMES = ("viewpoint-table", "viewpoint-curves", "viewpoint-paths")

@@ -13,13 +13,13 @@ from routebench.data import Dataset, Images
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 from routebench.models.network import Output
+from routebench.notation import parse
 from routebench.papers.tsai.protocols import overlap
 from routebench.papers.tsai.protocols.overlap import Overlap, best_threshold, highest
 from routebench.protocols import tuning
 from routebench.protocols.base import Fit, FitRequest
 from routebench.recipe import Recipe
 from routebench.registry import datasets
-from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 
 REQUEST = FitRequest(

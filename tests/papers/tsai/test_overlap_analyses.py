@@ -9,12 +9,12 @@ import torch
 from routebench.analysis._table import saved
 from routebench.analysis.comparison import comparison_of
 from routebench.engine.suites import Choices, load_suite, plan
+from routebench.notation import parse
 from routebench.papers.tsai.protocols.overlap import Answers, best_threshold, highest
 from routebench.protocols.base import Measurement, Metric
 from routebench.registry import analyses
 from routebench.report._headline import headline_of
 from routebench.report._scorecard import scorecard_of
-from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 
 NAMES = ("overlap-table", "overlap-recall")

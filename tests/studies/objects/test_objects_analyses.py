@@ -8,8 +8,8 @@ import pytest
 from routebench.analysis.figures import to_svg
 from routebench.analysis.folder import open_folder
 from routebench.engine.suites import Choices, load_suite, plan
+from routebench.notation import parse
 from routebench.registry import analyses
-from routebench.routing.spec import parse
 from routebench.studies.objects.protocols.objects import ObjectDiscovery
 from tests.analyses.measured import parts_of
 from tests.studies.objects.test_objects import OPTIONS, Untrained

@@ -5,8 +5,8 @@ import pytest
 
 from routebench.analysis.figures import to_svg
 from routebench.engine.suites import Choices, load_suite, plan
+from routebench.notation import parse
 from routebench.registry import analyses
-from routebench.routing.spec import parse
 from routebench.studies.parts.protocols.parts import Assignment
 from tests.analyses.measured import parts_of
 from tests.studies.parts.test_parts import OPTIONS, Untrained

@@ -1,64 +1,13 @@
-"""Augmentation of whole batches on their device, from an explicit generator."""
+"""Random brightness, contrast and windows of images of smallNORB."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
 
-from routebench.data.rotation import rotate_up_to
+from routebench.augmentations import random_windows
 from routebench.errors import UserError
-
-Augmentation = Callable[[Tensor, Generator], Tensor]
-"""Takes float images (b, channels, height, width) and a generator; returns as many images of the same shape.
-
-The generator may live on another device than the images: one on the CPU draws the same numbers for every device.
-"""
-
-
-@dataclass(frozen=True)
-class Unchanged:
-    """No augmentation; draws no random number."""
-
-    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
-        """Returns the images themselves."""
-        return images
-
-
-@dataclass(frozen=True)
-class Shift:
-    """Shifts each image by whole pixels, uniform in [-pixels, pixels] on each axis; zeros move in.
-
-    Source: Sabour, Frosst and Hinton, NeurIPS 2017, section 5 (arXiv:1710.09829): up to 2 pixels, zero padding.
-    """
-
-    pixels: int = 2
-
-    def __post_init__(self) -> None:
-        _at_least_zero("Shift", "pixels", self.pixels)
-
-    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
-        """Returns shifted images, (b, channels, height, width)."""
-        return _random_windows(images, self.pixels, generator)
-
-
-@dataclass(frozen=True)
-class PadCropFlip:
-    """Pads with zeros, crops at random to the old size, and mirrors half of the images left to right.
-
-    Source: Tsai et al., ICLR 2020, CIFAR-10 and CIFAR-100 (arXiv:2002.04764): 4 pixels of padding.
-    """
-
-    padding: int = 4
-
-    def __post_init__(self) -> None:
-        _at_least_zero("PadCropFlip", "padding", self.padding)
-
-    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
-        """Returns cropped and mirrored images, (b, channels, height, width)."""
-        cropped = _random_windows(images, self.padding, generator)
-        mirrored = torch.rand(len(images), 1, 1, 1, generator=generator, device=generator.device) < 0.5
-        return torch.where(mirrored.to(images.device), cropped.flip(-1), cropped)
+from routebench.registry import augmentations
 
 
 @dataclass(frozen=True)
@@ -85,9 +34,13 @@ class Jitter:
     clipped: bool = False
 
     def __post_init__(self) -> None:
-        _at_least_zero("Jitter", "brightness", self.brightness)
-        _at_least_zero("Jitter", "the least contrast", self.contrast[0])
-        _at_least_zero("Jitter", "a difference of contrasts", self.contrast[1] - self.contrast[0])
+        for what, value in (
+            ("brightness", self.brightness),
+            ("the least contrast", self.contrast[0]),
+            ("a difference of contrasts", self.contrast[1] - self.contrast[0]),
+        ):
+            if value < 0:
+                raise UserError(f"Jitter: expected {what} of at least 0, got {value}")
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Returns changed images, (b, channels, height, width)."""
@@ -98,7 +51,7 @@ class Jitter:
         changed = mean + (least + (most - least) * drawn[1]) * (brighter - mean)
         if self.clipped:
             changed = changed.clamp(0, 1)
-        return _random_windows(changed, around_window(images.shape[2], images.shape[3]), generator)
+        return random_windows(changed, around_window(images.shape[2], images.shape[3]), generator)
 
 
 def around_window(height: int, width: int) -> int:
@@ -132,7 +85,7 @@ class ColourJitter:
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Returns changed images, (b, channels, height, width)."""
         margin = around_window(images.shape[2], images.shape[3])
-        moved = _random_windows(images, margin, generator)
+        moved = random_windows(images, margin, generator)
         drawn = torch.rand(3, len(images), 1, 1, 1, generator=generator, device=generator.device).to(images.device)
         light, spread = 1 + self.brightness * (2 * drawn[0] - 1), 1 + self.contrast * (2 * drawn[1] - 1)
         lit_first = _contrasted((light * moved).clamp(0, 1), spread, margin)
@@ -147,45 +100,6 @@ def _contrasted(images: Tensor, spread: Tensor, margin: int) -> Tensor:
     return (mean + spread * (images - mean)).clamp(0, 1)
 
 
-@dataclass(frozen=True)
-class Rotate:
-    """Turns each image by an angle of its own, uniform in [-degrees, degrees], bilinearly; zeros move in.
-
-    Source: Smith et al., "Capsule networks: a probabilistic perspective", figure 4, which does not say how angles are
-    distributed.
-    """
-
-    degrees: int
-
-    def __post_init__(self) -> None:
-        _at_least_zero("Rotate", "degrees", self.degrees)
-
-    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
-        """Returns turned images, (b, channels, height, width)."""
-        return rotate_up_to(images, self.degrees, generator)
-
-
-def _random_windows(images: Tensor, padding: int, generator: Generator) -> Tensor:
-    """A window of the old size at a random place of each zero-padded image; the middle place changes nothing."""
-    batch, _, height, width = images.shape
-    places = torch.randint(2 * padding + 1, (2, batch), generator=generator, device=generator.device)
-    top, left = places.to(images.device)
-    padded = torch.nn.functional.pad(images, (padding,) * 4)
-    windows = padded.unfold(2, height, 1).unfold(3, width, 1)  # a view: b channel top left height width
-    return windows[torch.arange(batch, device=images.device), :, top, left]
-
-
-def _at_least_zero(owner: str, name: str, value: float) -> None:
-    if value < 0:
-        raise UserError(f"{owner}: expected {name} of at least 0, got {value}")
-
-
-augmentations: dict[str, Augmentation] = {
-    "none": Unchanged(),
-    "shift2": Shift(2),
-    "pad-crop-flip": PadCropFlip(4),
-    **{f"rotate{degrees}": Rotate(degrees) for degrees in (45, 90, 135, 180)},
-    "smallnorb-jitter": Jitter(),
-    "smallnorb-jitter-clipped": Jitter(clipped=True),
-    "smallnorb-jitter-yl1993": ColourJitter(),
-}
+augmentations.register("smallnorb-jitter")(Jitter())
+augmentations.register("smallnorb-jitter-clipped")(Jitter(clipped=True))
+augmentations.register("smallnorb-jitter-yl1993", version=2)(ColourJitter())

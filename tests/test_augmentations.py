@@ -5,10 +5,12 @@ from collections import Counter
 import pytest
 import torch
 
-from routebench.data.augment import ColourJitter, Jitter, PadCropFlip, Shift, augmentations
+from routebench.augmentations import PadCropFlip, Shift
 from routebench.data.rotation import rotate_up_to
 from routebench.data.torchvision_import import import_torchvision
 from routebench.errors import UserError
+from routebench.papers.hinton.augmentations.jitter import ColourJitter, Jitter
+from routebench.registry import augmentations
 
 FUNCTIONAL = import_torchvision().transforms.functional
 
