@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike, NDArray
-from pandas import DataFrame
+from pandas import DataFrame, Series
 from scipy import stats
 
 from routebench.analysis import Column, Estimate, Method, Runs, best_first, figures, mean_of, wording
@@ -53,8 +53,9 @@ class Costs:
 
 def costs_of(runs: Runs) -> Costs:
     """The numbers of the table; its `method` has no T, because a row covers all T."""
-    results = _with_coordinates(runs)
-    noise, pairs = noise_floor(results)
+    every = _with_coordinates(runs)
+    noise, pairs = noise_floor(every)
+    results = every[~_by_size(every)]
     times = results[results["metric"] == "training_time"]
     floors = results[results["metric"] == "training_floor"]
     places = {part: place for place, part in enumerate(parts_of(times))}
@@ -63,7 +64,7 @@ def costs_of(runs: Runs) -> Costs:
         for _, own in of_one[of_one["metric"] == "training_time"].groupby("batch"):
             rows.append(_row(of_one, floors, own, noise))
     rows.sort(key=lambda row: (places[row["part"]], row["batch"], row["method"].is_control))
-    return Costs(DataFrame(rows), noise, pairs, tuple(_absent(results)))
+    return Costs(DataFrame(rows), noise, pairs, tuple(_absent(every)))
 
 
 def slope_over_iterations(iterations: ArrayLike, values: ArrayLike) -> Estimate:
@@ -95,12 +96,47 @@ def noise_floor(results: DataFrame) -> tuple[float, int]:
 
 
 def points(runs: Runs, metric: str) -> DataFrame:
-    """Means over seeds and repeats.
+    """Means over seeds and repeats, of all parts but layers by tokens and parents.
 
     Returns:
         columns `method`, without T, `part, backend, batch, iterations`, 0 for a method without, and `value`.
     """
     results = _with_coordinates(runs)
+    return _means(results[~_by_size(results)], metric)
+
+
+def layers_by_size(runs: Runs) -> DataFrame:
+    """Layers that were measured by tokens and parents: at the largest batch and T of each method, its fastest back end.
+
+    Returns:
+        columns `method`, without T, `iterations`, 0 for a method without, `tokens, parents, batch`, milliseconds of
+        training in `ms`, the least that they can be in `floor`, their ratio in `distance`, and megabytes in `mb`.
+    """
+    every = _with_coordinates(runs)
+    results = every[_by_size(every)]
+    times = _means(results, "training_time")
+    if times.empty:
+        return times
+    most = times.groupby("method")["iterations"].transform("max")
+    times = times[(times["iterations"] == most) & (times["batch"] == times["batch"].max())]
+    times = times.sort_values("value").drop_duplicates(["method", "part"])
+    keys = ["method", "part", "backend", "batch", "iterations"]
+    memory = _means(results, "training_memory").set_index(keys)["value"].rename("mb") / MEGABYTE
+    of_one = ["method", "part", "batch"]
+    floors = results[results["metric"] == "training_floor"].groupby(of_one)["value"].min().rename("floor")
+    table = times.rename(columns={"value": "ms"}).join(memory, on=keys).join(floors, on=of_one)
+    sizes = DataFrame([size_of_layer(part) for part in table["part"]], index=table.index, columns=["tokens", "parents"])
+    table = table.join(sizes).assign(distance=table["ms"] / table["floor"])
+    slowest = table.groupby("method")["ms"].transform("max")
+    order = table.assign(slowest=slowest).sort_values(["slowest", "parents", "tokens"]).index
+    return DataFrame(table.loc[order]).reset_index(drop=True)
+
+
+def _by_size(results: DataFrame) -> "Series[bool]":
+    return results["part"].map(lambda part: size_of_layer(part) is not None).astype(bool)
+
+
+def _means(results: DataFrame, metric: str) -> DataFrame:
     own = results[results["metric"] == metric]
     own = own.assign(iterations=own["iterations"].fillna(0).astype(int))
     return DataFrame(own.groupby(["method", "part", "backend", "batch", "iterations"])["value"].mean()).reset_index()
@@ -124,13 +160,22 @@ def step_times(runs: Runs, part: str) -> DataFrame:
 
 
 def parts_of(table: DataFrame) -> list[str]:
-    """The routed layers of the network first, then dense layers by size, then the whole network."""
+    """The routed layers of the network first, then single layers by size, then the whole network."""
     return sorted(set(table["part"]), key=lambda part: (part == "network", part != "layers", _size(part)))
 
 
 def part_in_words(part: str) -> str:
-    """`routed layers`, `one layer, 1,152 children`, `network`."""
-    return {"layers": "routed layers", "network": "whole network"}.get(part, f"one layer, {_size(part):,} children")
+    """`routed layers`, `one layer, 1,152 children`, `one layer, 196 tokens, 1,000 parents`, `network`."""
+    if (size := size_of_layer(part)) is not None:
+        return f"one layer, {size[0]:,} tokens, {size[1]:,} parents"
+    known = {"layers": "routed layers", "network": "whole network"}
+    return known[part] if part in known else f"one layer, {_size(part)[0]:,} children"
+
+
+def size_of_layer(part: str) -> tuple[int, int] | None:
+    """Tokens and parents of a layer that was measured by them; None for another part."""
+    size = _size(part)
+    return (size[0], size[1]) if len(size) == 2 else None
 
 
 def noise_in_words(costs: Costs) -> str:
@@ -225,9 +270,8 @@ def _style(backend: str) -> tuple[float, Sequence[float]]:
     return 0.0, DASHES.get(backend, ())
 
 
-def _size(part: str) -> int:
-    count = part.rpartition(" ")[2]
-    return int(count) if count.isdigit() else 0
+def _size(part: str) -> tuple[int, ...]:
+    return tuple(int(count) for count in part.split()[1:])
 
 
 def _with_coordinates(runs: Runs) -> DataFrame:

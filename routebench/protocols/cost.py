@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -17,7 +18,7 @@ from routebench.errors import one_line, unknown
 from routebench.models import CapsuleNetwork
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.cost_probe import ProbeError, peak_memory
-from routebench.protocols.cost_work import DENSE, LAYERS, NETWORK, Subject, network_of, prepare
+from routebench.protocols.cost_work import DENSE, LAYERS, NETWORK, TOKENS, Subject, network_of, prepare
 from routebench.protocols.cost_yardstick import in_yardsticks
 from routebench.protocols.spared import ABSENT, spared
 from routebench.registry import loaded_plugins, protocols
@@ -46,8 +47,10 @@ class Cost(Protocol):
     Options:
         batches: numbers of images at a time.
         backends: as in `routebench.kernels.BACKENDS`.
-        children: number of children of a dense layer with 10 parents that is measured besides the network; none by
+        children: numbers of children of a dense layer with 10 parents that is measured besides the network; none by
             default.
+        tokens, parents: numbers of tokens and of parents of a layer with shared matrices, each with each, measured
+            besides; none by default.
         seconds: time that each is measured for, at least.
         memory_budget_mb: memory for which the largest training batch is looked for; not looked for by default.
     """
@@ -57,6 +60,8 @@ class Cost(Protocol):
         "batches": list[Count],
         "backends": list[Literal[kernels.BACKENDS]],  # type: ignore[valid-type]  # read, not checked
         "children": list[Count],
+        "tokens": list[Count],
+        "parents": list[Count],
         "seconds": Positive,
         "memory_budget_mb": Count,
     }
@@ -77,7 +82,7 @@ class Cost(Protocol):
         ]
         batches = sorted(options.get("batches", [128]))
         points, errors = [], list[Exception]()
-        for subject in _subjects(request, options.get("children", [])):
+        for subject in _subjects(request, options):
             with spared(metrics, f"the least time of {subject.part}"):
                 metrics += _floors(subject, batches, peak, bandwidth)
             for backend in backends:
@@ -235,14 +240,17 @@ def _that_fits(known: Mapping[int, int], budget: int) -> int:
     return int(SAFETY * (more + (budget - high) / slope))
 
 
-def _subjects(request: FitRequest, children: list[int]) -> list[Subject]:
-    """The network, and where it has capsules its routed layers and the dense layers asked for."""
+def _subjects(request: FitRequest, options: Mapping[str, Any]) -> list[Subject]:
+    """The network, and where it has capsules its routed layers and the layers asked for."""
     with declared_where_missing():  # images are random
         data = load(request.data)
     network = Subject(NETWORK, request, data.train.shape, len(data.classes))
     if not isinstance(network_of(network), CapsuleNetwork):
         return [network]
-    return [network, *(replace(network, part=part) for part in (LAYERS, *(f"{DENSE} {count}" for count in children)))]
+    parts = [LAYERS, *(f"{DENSE} {count}" for count in options.get("children", []))]
+    grid = product(options.get("tokens", []), options.get("parents", []))
+    parts += [f"{TOKENS} {tokens} {parents}" for tokens, parents in grid]
+    return [network, *(replace(network, part=part) for part in parts)]
 
 
 def _floors(subject: Subject, batches: list[int], peak: float, bandwidth: float) -> Iterator[Metric]:
@@ -281,11 +289,11 @@ def _machine(device: torch.device, seconds: float) -> tuple[float, float]:
     """The machine's greatest speeds in float32: operations a second in a matrix product, bytes a second in a copy."""
     side, size = (8192, 1 << 30) if device.type == "cuda" else (2048, 1 << 27)
     square = torch.randn(side, side, device=device)
-    product = min(_timer(lambda: square @ square).blocked_autorange(min_run_time=seconds).times)
+    multiplied = min(_timer(lambda: square @ square).blocked_autorange(min_run_time=seconds).times)
     source = torch.zeros(size // 4, device=device)
     target = torch.zeros_like(source)
     copy = min(_timer(lambda: target.copy_(source)).blocked_autorange(min_run_time=seconds).times)
-    return 2 * side**3 / product, 2 * size / copy
+    return 2 * side**3 / multiplied, 2 * size / copy
 
 
 def _timer(run: Callable[[], object]) -> Timer:

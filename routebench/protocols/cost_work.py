@@ -20,8 +20,11 @@ from routebench.recipe import Moment, Recipe
 from routebench.routing import factory
 from routebench.training import training_step
 
-NETWORK, LAYERS, DENSE = "network", "layers", "dense"
-"""Parts: a whole network with its loss and optimizer; its routed layers alone; one dense layer of a given size."""
+NETWORK, LAYERS, DENSE, TOKENS = "network", "layers", "dense", "tokens"
+"""Parts: a whole network with its loss and optimizer; its routed layers alone; one dense layer of a given size, with
+transformation matrices of each child's own, or shared by tokens."""
+TYPES = 4
+"""Primary capsules of a token, as networks on tokens have them."""
 IMAGES = 16  # at a time, where the capsules are made that layers are measured with
 
 
@@ -30,7 +33,8 @@ class Subject:
     """Something to be measured.
 
     Args:
-        part: `network`, `layers`, or `dense N` for N children with poses of 8 and 10 parents with poses of 16.
+        part: `network`, `layers`, `dense N` for N children with poses of 8 and 10 parents with poses of 16, or
+            `tokens N P` for 4 children of each of N tokens and P parents, whose matrices tokens share.
         request: the network and its routing; nothing is trained.
         shape, classes: shape of the images, and number of classes.
     """
@@ -86,7 +90,7 @@ def prepare(subject: Subject, device: torch.device) -> Prepare:
         a function from a batch size to the work with a random batch of that size.
     """
     torch.manual_seed(subject.request.seed)
-    if subject.part.startswith(DENSE):
+    if subject.part.startswith((DENSE, TOKENS)):
         return _prepare_dense(subject, device)
     network = network_of(subject).to(device).train()
     if subject.part == NETWORK:
@@ -131,14 +135,17 @@ def _prepare_layers(network: CapsuleNetwork, subject: Subject, device: torch.dev
 
 
 def _prepare_dense(subject: Subject, device: torch.device) -> Prepare:
-    request, children = subject.request, int(subject.part.removeprefix(DENSE))
+    request, (kind, *sizes) = subject.request, subject.part.split()
     assert request.method is not None
-    layer = DenseCapsules(children, 10, 8, 16, factory(request.method, **_params(request)), weight_std=0.1).to(device)
+    below, parents = (int(sizes[0]), 10) if kind == DENSE else ((int(sizes[0]), 1, TYPES), int(sizes[1]))
+    routing = factory(request.method, **_params(request))
+    layer = DenseCapsules(below, parents, 8, 16, routing, share=kind == TOKENS, weight_std=0.1).to(device)
+    children = int(sizes[0]) * (1 if kind == DENSE else TYPES)
 
     def with_batch(batch: int) -> Work:
         poses = squash(torch.randn(batch, children, 8, device=device))
-        below = Capsules(poses.requires_grad_(), length(poses).detach().requires_grad_())
-        return _routed(lambda found: [layer(found)], below, [layer])
+        found = Capsules(poses.requires_grad_(), length(poses).detach().requires_grad_())
+        return _routed(lambda found: [layer(found)], found, [layer])
 
     return with_batch
 

@@ -13,6 +13,7 @@ from routebench.analysis._result import place_of, reads
 from routebench.analysis.cost import (
     MEGABYTE,
     costs_of,
+    layers_by_size,
     noise_floor,
     part_in_words,
     parts_of,
@@ -24,7 +25,7 @@ from routebench.registry import analyses
 from routebench.report._headline import headline_of
 from tests.analysis.made_up_runs import made_up_runs
 
-FOR_COST = ["cost-table", "cost-by-iterations", "cost-memory", "cost-by-batch", "failures"]
+FOR_COST = ["cost-table", "cost-by-iterations", "cost-memory", "cost-by-batch", "cost-by-size", "failures"]
 SLOPES = {"dynamic": 4.0, "em": 9.0}  # ms for one more iteration at batch 32, on the reference
 
 
@@ -34,6 +35,7 @@ def runs_of(
     backends: tuple[str, ...] = ("reference", "fused"),
     noise: float = 0.01,
     slopes: dict[str, float] | None = None,
+    sizes: tuple[tuple[int, int], ...] = (),
 ) -> Runs:
     """One seed: fused is five times as fast and never measured for em; memory grows by 2 MB per iteration for em."""
     rng, rows, planned = np.random.default_rng(0), [], []
@@ -49,7 +51,8 @@ def runs_of(
                 rows.append({**cell, "metric": metric, "value": value, **where})
 
             add("peak_flops", 1e11)
-            for part, size in (("network", 3), ("layers", 1), ("dense 1152", 2)):
+            of_tokens = ((f"tokens {tokens} {parents}", tokens * parents) for tokens, parents in sizes)
+            for part, size in (("network", 3), ("layers", 1), ("dense 1152", 2), *of_tokens):
                 for batch in batches:
                     add("training_floor", size * batch / 32, part=part, batch=batch)
                 for backend in backends:
@@ -223,6 +226,26 @@ def test_parts_come_from_the_layers_to_the_network() -> None:
     parts = DataFrame({"part": ["network", "dense 1152", "layers", "dense 128"]})
     assert parts_of(parts) == ["layers", "dense 128", "dense 1152", "network"]
     assert part_in_words("dense 1152") == "one layer, 1,152 children"
+
+
+def test_layers_of_tokens_have_a_table_and_a_figure_of_their_own(runs: Runs) -> None:
+    sizes = ((9, 10), (9, 100), (49, 10), (49, 100))
+    found = runs_of(sizes=sizes, noise=0.0)
+    table = layers_by_size(found)
+    assert len(table) == 3 * len(sizes)
+    for label, own in table.groupby(table["method"].map(lambda method: method.label)):
+        assert [*zip(own["tokens"], own["parents"], strict=True)] == [(9, 10), (49, 10), (9, 100), (49, 100)]
+        quick, extra = 5 if label == "dynamic" else 1, 4 * SLOPES.get(label, 0)
+        size = own["tokens"] * own["parents"]
+        assert own["ms"].to_numpy() == pytest.approx(size * 4 * (10 + extra) / quick)  # batch 128, T = 5
+        assert own["distance"].to_numpy() == pytest.approx(own["ms"] / (4 * size))
+        assert own["mb"].to_numpy() == pytest.approx((5 + (10 if label == "em" else 0)) * 4)
+    drawn = to_svg(analyses["cost-by-size"](found).figure)
+    assert all(text in drawn for text in ("10 parents", "100 parents", "least time", "EM"))
+    assert layers_by_size(runs).empty and analyses["cost-by-size"](runs) is None
+    for name in ("cost-table", "cost-by-iterations", "cost-memory"):  # which these layers do not enter
+        assert analyses[name](found).shown().equals(analyses[name](runs_of(noise=0.0)).shown())
+    assert part_in_words("tokens 196 1000") == "one layer, 196 tokens, 1,000 parents"
 
 
 def test_missing_coordinates_are_no_error(runs: Runs) -> None:

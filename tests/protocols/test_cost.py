@@ -92,7 +92,7 @@ def test_every_time_is_positive_and_measured_twice(metrics) -> None:
 
 def test_no_file_of_the_data_set_is_needed(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("ROUTEBENCH_DATA", str(tmp_path / "nowhere"))
-    (network, *_) = _subjects(replace(request(), data="cifar10"), [])
+    (network, *_) = _subjects(replace(request(), data="cifar10"), {})
     assert (network.shape, network.classes) == ((3, 32, 32), 10)
 
 
@@ -136,6 +136,24 @@ def test_votes_are_counted_once_however_many_iterations(method, steps) -> None:
         # Each sweep weighs the votes, and each but the first has logits; of each product, two more backward.
         products = 3 * 2 * children * parents * above * (2 * steps - 1)
         assert votes < flops <= votes + products
+
+
+def test_layers_of_tokens_are_measured_for_each_number_of_tokens_and_of_parents(no_probe) -> None:
+    metrics = measure(tokens=[3, 5], parents=[2, 7])
+    wanted = {f"tokens {tokens} {parents}" for tokens in (3, 5) for parents in (2, 7)}
+    assert {m.where["part"] for m in metrics if m.metric == "training_time"} == {"network", "layers", *wanted}
+    assert min(values(metrics, "training_time")) > 0
+
+
+def test_tokens_share_their_matrices_and_have_four_children_each() -> None:
+    (layer,) = prepare(Subject("tokens 5 7", request(), (1, 28, 28), 10), torch.device("cpu"))(2).layers
+    assert layer.weight.shape == (4, 7, 8, 16)
+    flops, least, _ = (
+        m.value for m in _floors(Subject("tokens 5 7", request("uniform", None), (1, 28, 28), 10), [3], 1.0, 1.0)
+    )
+    weights, item = 4 * 7 * 8 * 16, 20 * 8 + 20 + 7 * 16 + 7
+    assert least == 2 * 4 * (weights + 3 * item)
+    assert flops > 0
 
 
 @pytest.mark.parametrize("part", ["network", "layers", "dense 6"])
