@@ -18,6 +18,8 @@ from routebench.routing.base import IterativeRouting, Routed
 
 EPSILON = 1e-8
 """Number added to the mass that a mean is divided by."""
+Start = Literal["random", "learned", "zeros"]
+"""What slots are before the first iteration; see `SlotAttention`."""
 
 
 @routing.register("slot-attention", version=2)
@@ -72,7 +74,7 @@ class SlotAttention(IterativeRouting):
         iterations: Count = 3,
         aggregation: Annotated[Literal["mean", "sum"], Among(("mean", "sum"))] = "mean",
         update: Literal["gru", "replace"] = "gru",
-        start: Literal["random", "learned", "zeros"] = "random",
+        start: Start = "random",
         projection: bool = True,
         hidden: Count = 128,
         temperature: Annotated[float, Ge(1e-6), Range(0.1, 10.0, "log")] = 1.0,

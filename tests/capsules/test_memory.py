@@ -15,6 +15,7 @@ STORE_VOTES = {
     "max-pooling": "the largest of all votes is no sum, which is all that can be had without storing them",
     "cluster": "each element of a vote has a weight of its own",
     "divide-and-conquer": "each group of children has parents of its own",
+    "mesh": "costs are distances of votes; the rounds of its plans keep more numbers of a pair than a vote has",
 }
 """Methods whose nature it is to store votes, with the reason."""
 MANY_COEFFICIENTS = {

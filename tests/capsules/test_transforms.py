@@ -29,6 +29,7 @@ USE = [
     "variational-bayes",
     "self-attention",
     "slot-attention",
+    "mesh",
     "heinsen",
 ]
 """Methods that go different ways through votes."""

@@ -38,6 +38,7 @@ ITERATIVE = (
     "inverted-attention",
     "variational-bayes",
     "slot-attention",
+    "mesh",
     "heinsen",
     "wang-liu",
 )

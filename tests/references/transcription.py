@@ -6,7 +6,8 @@ names them, poses `x` of the children, the `progress` of training, and `couple`,
 
 - `OPTIONS`: hyperparameters at which method and transcription are compared;
 - `DEPARTURES`: hyperparameters of the method that the paper does not have, and `LITERAL`: their values without effect;
-- `TRAINING`: true where it is of training, because there the batch is normalised.
+- `TRAINING`: true where it is of training, because there the batch is normalised;
+- `SMOOTH`: hyperparameters with which gradients are those of finite differences: at random poses, and at poses of zero.
 """
 
 import inspect
@@ -27,3 +28,4 @@ class Transcription:
         self.takes = inspect.signature(self.function).parameters
         self.options, self.departures = getattr(module, "OPTIONS", []), getattr(module, "DEPARTURES", [])
         self.literal, self.training = getattr(module, "LITERAL", {}), getattr(module, "TRAINING", False)
+        self.smooth = getattr(module, "SMOOTH", ({}, {}))

@@ -223,7 +223,8 @@ def test_gradients_are_those_of_finite_differences(name, zero):
     problem = dense(images=1, children=3, parents=2, pose_in=2, pose=3)
     if zero:
         problem.children.data.zero_()
-    method = disturb(make(name, problem.sizes, **({"iterations": 3} if name in ITERATIVE else {})).double()).eval()
+    params = {"iterations": 3} if name in ITERATIVE else {}
+    method = disturb(make(name, problem.sizes, **params, **Transcription(name).smooth[zero]).double()).eval()
 
     def outputs(*_):
         routed = routed_by(method, problem)
