@@ -58,10 +58,10 @@ def resnet_backbone(channels: int, maps: int = 128) -> nn.Sequential:
     return nn.Sequential(stem(channels), residual_stage(64, 64, 3), residual_stage(64, maps, 4, stride=2))
 
 
-def stem(channels: int) -> nn.Sequential:
-    """Standardised pixels, conv 3x3 to 64 channels, batch norm and ReLU, on the grid of the image."""
+def stem(channels: int, maps: int = 64) -> nn.Sequential:
+    """Standardised pixels, conv 3x3 to some channels, batch norm and ReLU, on the grid of the image."""
     return nn.Sequential(
-        Standardise(channels), nn.Conv2d(channels, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU()
+        Standardise(channels), nn.Conv2d(channels, maps, 3, padding=1, bias=False), nn.BatchNorm2d(maps), nn.ReLU()
     )
 
 

@@ -1,9 +1,12 @@
-"""ResNet-18 for small images, to which Tsai et al. 2020 compare."""
+"""Residual networks for small photographs: ResNet-18, and capsules on a small residual stem with their baseline."""
 
 from torch import nn
 
-from routebench.models.backbones import grid_after, residual_stage, stem
+from routebench.arguments import Positive
+from routebench.capsules.layers import DenseCapsules, MakeRouting, PrimaryCapsules
+from routebench.models.backbones import ResidualBlock, grid_after, residual_stage, stem
 from routebench.models.facts import facts
+from routebench.models.network import CapsuleNetwork
 from routebench.models.plain import PlainNetwork
 from routebench.registry import models
 
@@ -30,3 +33,51 @@ def resnet18(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
     stages = [residual_stage(maps // 2, maps, 2, stride=2) for maps in (128, 256, 512)]
     body = nn.Sequential(stem(shape[0]), residual_stage(64, 64, 2), *stages, nn.AdaptiveAvgPool2d(1), nn.Flatten())
     return PlainNetwork(body, nn.Linear(512, classes))
+
+
+SMALL = ((3, 1, 1), (3, 2, 1), (3, 2, 1), (3, 2, 0))
+"""Windows of the small stem, and of the convolution above it."""
+TYPES, POSE_BELOW, POSE = 8, 8, 16
+
+
+def small_stem(channels: int) -> nn.Sequential:
+    """Conv 3x3 to 16 channels, and a residual block each of 32 and 64, on a quarter of the grid."""
+    return nn.Sequential(stem(channels, 16), ResidualBlock(16, 32, 2), ResidualBlock(32, 64, 2))
+
+
+@models.register("capsnet-residual")
+@facts(
+    source="ours: the capsule layers of Sabour et al., NeurIPS 2017, on residual blocks of He et al., CVPR 2016, sized "
+    "to train on photographs on two cores",
+    shape=(3, 32, 32),
+)
+def capsnet_residual(
+    routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, weight_std: Positive = 0.3
+) -> CapsuleNetwork:
+    """Conv 3x3, residual blocks of 32 and 64 channels; 8 types of primary capsules of 8; classes of 16.
+
+    72 primary capsules on 32 x 32 images.
+
+    Args:
+        routing: makes the routing method of the class capsules.
+        shape: (channels, height, width) of the images; at least 9 x 9.
+        classes: number of classes.
+        weight_std: standard deviation of the initial transformation matrices.
+    """
+    grid = grid_after(shape, *SMALL)
+    primary = PrimaryCapsules(64, TYPES, POSE_BELOW, kernel=3, stride=2, presence="length")
+    layer = DenseCapsules((*grid, TYPES), classes, POSE_BELOW, POSE, routing, weight_std=weight_std)
+    return CapsuleNetwork(small_stem(shape[0]), primary, [layer])
+
+
+@models.register("cnn-residual")
+@facts(
+    source="baseline: the convolutions of `capsnet-residual`, its size, no capsules", shape=(3, 32, 32), routed=False
+)
+def cnn_residual(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
+    """Matches `capsnet-residual` in convolutions and, on 32 x 32 images of 10 classes, in size."""
+    rows, columns = grid_after(shape, *SMALL)
+    maps = TYPES * POSE_BELOW
+    above = nn.Sequential(nn.Conv2d(64, maps, 3, 2), nn.ReLU(), nn.Flatten())
+    hidden = nn.Sequential(nn.Linear(maps * rows * columns, 157), nn.ReLU())
+    return PlainNetwork(nn.Sequential(small_stem(shape[0]), above, hidden), nn.Linear(157, classes))

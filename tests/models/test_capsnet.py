@@ -67,6 +67,23 @@ def test_control_network_has_the_size_of_its_capsule_network(control, of):
     assert count_parameters(network) == pytest.approx(count_parameters(capsnet(of)), rel=0.01)
 
 
+def test_capsules_on_a_residual_stem_have_a_baseline_of_their_size_and_stem():
+    capsules, plain = (
+        build(name, shape=(3, 32, 32), classes=10, method=method)
+        for name, method in (("capsnet-residual", "uniform"), ("cnn-residual", None))
+    )
+    assert count_parameters(plain) == pytest.approx(count_parameters(capsules), rel=1e-4)
+    assert str(plain.body[0]) == str(capsules.features)
+    with torch.no_grad():
+        primary, classes = capsules(torch.rand(2, 3, 32, 32)).layers
+    assert tuple(primary.poses.shape) == (2, 3, 3, 8, 8)
+    assert tuple(classes.poses.shape) == (2, 10, 16)
+    for name, method in (("capsnet-residual", "uniform"), ("cnn-residual", None)):
+        assert build(name, shape=(1, 9, 9), classes=3, method=method)(torch.rand(2, 1, 9, 9)).logits.shape == (2, 3)
+        with pytest.raises(UserError, match="too small"):
+            build(name, shape=(1, 8, 8), classes=3, method=method)
+
+
 def test_primary_capsules_are_1152_of_8():
     with torch.no_grad():
         primary, digits = capsnet()(torch.rand(1, *SHAPE)).layers

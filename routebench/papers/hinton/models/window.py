@@ -24,7 +24,7 @@ class Window(nn.Module):
     Images of less than 48 x 48 are taken whole. A constant image becomes zero.
 
     Source: Hinton, Sabour and Frosst, ICLR 2018, section 5, for smallNORB. They standardise before they cut; the
-    authors' code and this do after. Where training cuts at random, see `routebench.data.augment`.
+    authors' code and this do after. Where training cuts at random, see `smallnorb-jitter`.
 
     Args:
         shape: (channels, height, width) of the images.
