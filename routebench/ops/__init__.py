@@ -1,5 +1,6 @@
 """Plain functions that routing methods are written in: the readable reference of everything that is computed."""
 
+from routebench.ops.choice import highest
 from routebench.ops.competition import AXES, Axis, Competition, softmax_over_parents
 from routebench.ops.gaussian import description_length_logit, log_normaliser
 from routebench.ops.sinkhorn import sinkhorn
@@ -12,6 +13,7 @@ __all__ = [
     "Competition",
     "Windows",
     "description_length_logit",
+    "highest",
     "length",
     "length_logit",
     "log_normaliser",

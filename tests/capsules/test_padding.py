@@ -44,8 +44,7 @@ def copied(few: nn.Module, many: nn.Module) -> None:
     """Gives the larger network the weights of the smaller one; what it has for further children stays as it is."""
     theirs = dict(many.named_parameters()) | dict(many.named_buffers())
     for name, value in [*few.named_parameters(), *few.named_buffers()]:
-        if value.ndim:
-            theirs[name][tuple(slice(size) for size in value.shape)] = value
+        theirs[name][tuple(slice(size) for size in value.shape)] = value
 
 
 def answer(network: nn.Module, tokens, mask, like=None):
@@ -116,6 +115,8 @@ def test_methods_that_cannot_leave_children_out_say_so(method):
         ("heinsen", {"competition": "children"}),
         ("self-attention", {"prior": False}),
         ("self-routing", {"pose_norm": False}),
+        ("expert-choice", {"capacity": 0.5}),
+        ("sinkhorn-token-choice", {"weight": "plan", "parents_per_child": 2}),
         ("variational-bayes", {"covariance": "full"}),
         ("wang-liu", {"competition": "children"}),
     ],

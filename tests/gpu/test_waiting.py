@@ -42,7 +42,17 @@ ITERATIVE = (
     "heinsen",
     "wang-liu",
 )
-OTHERS = ("self-routing", "self-attention", "static", "random", "uniform", "none")
+OTHERS = (
+    "self-routing",
+    "self-attention",
+    "static",
+    "random",
+    "uniform",
+    "none",
+    "soft-moe",
+    "expert-choice",
+    "sinkhorn-token-choice",
+)
 
 
 class Waits(TorchDispatchMode):

@@ -20,6 +20,7 @@ CHOICES = {
     "start": ("random", "learned", "zeros"),
     "output": ("relative", "squash", "unit"),
     "presence": ("learned", "activations"),
+    "weight": ("gate", "plan"),
 }
 HYPERPARAMETERS = [(name, key) for name in routing for key in hyperparameters_of(name) if key != "schedule"]
 SCHEDULED = [name for name in routing if "schedule" in hyperparameters_of(name)]
@@ -181,6 +182,11 @@ def test_an_orphan_that_nothing_would_compete_with_is_refused():
         ("self-routing", {"competition": "none"}),
         ("self-routing", {"pose_norm": "yes"}),
         ("heinsen", {"presence": "length"}),
+        ("soft-moe", {"scale": 0.0}),
+        ("expert-choice", {"capacity": 0.0}),
+        ("sinkhorn-token-choice", {"rounds": -1}),
+        ("sinkhorn-token-choice", {"parents_per_child": 0}),
+        ("sinkhorn-token-choice", {"weight": "softmax"}),
     ],
     ids=str,
 )
