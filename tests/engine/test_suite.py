@@ -66,7 +66,10 @@ def changed(tmp_path):
         (
             'name = "cnn"',
             'name = "cnn"\ntraining_of = { capsnet-small = { epochs = 2 } }',
-            ["'baselines.cnn.training_of'", "networks that run there, cnn, cnn-residual, cnn-small, got 'capsnet-small'"],
+            [
+                "'baselines.cnn.training_of'",
+                "networks that run there, cnn, cnn-residual, cnn-small, got 'capsnet-small'",
+            ],
         ),
         (
             "seeds = 1",

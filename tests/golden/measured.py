@@ -90,7 +90,8 @@ PROBED = {"angles": [0, 90], "fixed_angles": [45], "train_angles": [90], "affine
 OWN = {"method": None, "iterations": None, "loss": "own"}
 PROTOCOLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "accuracy": ({}, {"test_iterations": [1, 3], "best_on_test": True}),
-    "cost": ({}, {"batches": [2], "backends": ["reference"], "children": [64], "seconds": 1e-3}),
+    "cost": ({}, {"batches": [2], "backends": ["reference"], "children": [64], "tokens": [5], "parents": [3],
+                  "seconds": 1e-3}),
     "equivariance": ({}, {"turns": [90], "shifts": [2], "scales": [1.2]}),
     "generation": ({"model": "vae", **OWN}, {
         "angles": [180], "images": 4, "probe_images": 20, "steps": 3, "learning_rate": 0.05, "optimiser": "adam",
