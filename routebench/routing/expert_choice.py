@@ -24,7 +24,7 @@ class ExpertChoice(RoutingMethod):
     Exact: a child is a token, a parent an expert, and coupling is the gate of a pair that is chosen, else zero.
 
     Source: Zhou et al., "Mixture-of-experts with expert choice routing", NeurIPS 2022 (arXiv:2202.09368), section 3;
-    two public codes (google/flaxformer, google-research/vmoe) agree with it.
+    by two public codes (google/flaxformer, google-research/vmoe); the text was not at hand.
     Departures: experts are linear, and each child may have a matrix of its own for each expert, where the paper's
     experts are perceptrons that treat all tokens alike. The paper adds the outputs of a token's experts up, and gives
     the sum to the token; here the outputs of a parent's children are added up, and that is the parent. Hence a gate

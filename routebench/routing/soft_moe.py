@@ -28,7 +28,7 @@ class SoftMoE(RoutingMethod):
     Learned slots read the children; `examples/soft_dispatch.py`, an example of a plug-in, lets them read the votes.
 
     Source: Puigcerver, Riquelme, Mustafa and Houlsby, "From sparse to soft mixtures of experts", ICLR 2024
-    (arXiv:2308.00951), section 2; the authors' code (google-research/vmoe) settles the rest.
+    (arXiv:2308.00951), section 2, by the authors' code (google-research/vmoe); the text was not at hand.
     Departures: experts are linear, and each child may have a matrix of its own for each expert, where the paper's
     experts are perceptrons that treat all tokens alike. An expert has one slot. The paper gives every token a mean of
     all slots' outputs back, by a softmax over slots of the same logits, its combine weights; a routing layer ends with
