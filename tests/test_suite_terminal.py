@@ -103,15 +103,14 @@ def test_a_gain_is_coloured_only_where_it_is_significant():
 
 
 def test_the_folder_is_opened_once_after_a_suite(tmp_path, monkeypatch):
-    results, opened = tmp_path / "results", []
-    unpack(PUBLISHED, results)
-    whole = Store.planned
+    results, opened, whole = tmp_path / "results", [], Store.planned
     monkeypatch.setattr(Store, "planned", lambda store: opened.append(store.path) or whole(store))
-    cache = {"ROUTEBENCH_OFFLINE": "1"}
-    found = CliRunner().invoke(suite.command, ["accuracy", "--method", "dynamic", "--results", str(results)], env=cache)
+    monkeypatch.setenv("ROUTEBENCH_OFFLINE", "1")
+    small = ["accuracy", "--preset=smoke", "--data=take:100:mnist5k", "--method=dynamic", "--jobs=1"]
+    found = CliRunner().invoke(suite.command, [*small, f"--results={results}"])
     assert "report:" in found.output, found.output
     assert opened == [results]
     opened.clear()
-    run = run_suite("accuracy", methods=["dynamic"], results=results)
+    run = run_suite("accuracy", preset="smoke", data="take:100:mnist5k", methods=["dynamic"], results=results, jobs=1)
     assert len(run.tables["accuracy"]) and run.headlines["accuracy"] and "accuracy" in run._repr_html_()
     assert opened == [results]
