@@ -151,7 +151,6 @@ def command(dry_run: bool, beside: Path | None, **asked: Any) -> None:
         gc.disable()  # a plan is no garbage; to search all that torch brings takes half a second
     from rich.console import Console
 
-    from routebench.analysis import open_folder
     from routebench.engine.merge import readable
     from routebench.engine.running import Counts, SuiteOptions, prepare
 
@@ -168,6 +167,8 @@ def command(dry_run: bool, beside: Path | None, **asked: Any) -> None:
             call.store.tell_gone()
         gc.enable()
         return
+    from routebench.analysis import open_folder
+
     counts = Counts()
     for planned in call:
         counts += _run(console, planned)

@@ -3,7 +3,10 @@
 import hashlib
 import os
 import sys
+from collections import defaultdict
+from functools import cache
 from importlib.machinery import SourceFileLoader
+from operator import is_
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -14,6 +17,10 @@ _sources: dict[Path, tuple[object, bytes]] = {}
 """One loading of a module by file, and the source that was found then."""
 _own_files: dict[Path, dict[Path, str]] = {}
 """Files that count as the code of the file that reads them, by that file, with a hash of what was found."""
+_modules: list[ModuleType] = []
+"""All modules when they were last looked through: thousands, for each of a hundred files."""
+_by_name: defaultdict[str, list[ModuleType]] = defaultdict(list)
+"""These modules by the name of their file without its folder."""
 
 
 class AsRead(SourceFileLoader):
@@ -96,8 +103,15 @@ def keep_source(module: str) -> None:
 
 def _module_of(file: Path) -> ModuleType | None:
     """The module that was loaded from a file. To ask one that loads itself late would load it."""
-    for module in list(sys.modules.values()):
-        known = vars(module).get("__file__") if type(module) is ModuleType else None
-        if isinstance(known, str) and known.endswith(file.name) and os.path.realpath(known) == str(file):
-            return module
-    return None
+    loaded = [module for module in list(sys.modules.values()) if type(module) is ModuleType]
+    if len(loaded) != len(_modules) or not all(map(is_, loaded, _modules)):
+        _modules[:] = loaded
+        _by_name.clear()
+        for module in loaded:
+            known = vars(module).get("__file__")
+            if isinstance(known, str):
+                _by_name[os.path.basename(known)].append(module)  # noqa: PTH119  # a Path takes ten times as long
+    return next((one for one in _by_name.get(file.name, ()) if _resolved(vars(one)["__file__"]) == str(file)), None)
+
+
+_resolved = cache(os.path.realpath)
