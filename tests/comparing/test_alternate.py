@@ -103,7 +103,8 @@ def versions_of_a_plugin(folder):
 
 def test_two_versions_of_a_plugin_are_measured_in_turn_and_the_slower_one_is_found(tmp_path):
     folders, results = versions_of_a_plugin(tmp_path), tmp_path / "rounds"
-    options = ("--rounds", 2, "--results", results, "--gate", "--", "--method", "own-way", "--threads", 1)
+    measured = ("--method", "own-way", "--threads", 1, "--jobs", 1, "--no-isolate")
+    options = ("--rounds", 2, "--results", results, "--gate", "--", *measured)
     done = alternate(*folders, "--plugin", "own.py", *options)
     assert done.exit_code == 1, done.exception
     assert "Regression: training_flops in network of own-way" in done.output
