@@ -220,7 +220,7 @@ def test_a_submission_that_was_tampered_with_is_refused_without_training(folder,
 def test_false_numbers_with_answers_that_fit_are_found_by_training_again(folder, verify):
     repacked(folder, with_answers)
     assert verify("--runs", "0").code == 0, "nothing in the files speaks against it"
-    found = verify("--runs", "8", "--draw", "1")
+    found = verify("--runs", "6", "--draw", "1")  # of 8, of which 3 are false
     assert found.code == 1 and "differs: accuracy test" in found.out
 
 
