@@ -4,7 +4,7 @@ import errno
 import functools
 import inspect
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
@@ -15,7 +15,7 @@ from routebench.errors import UserError, nearest
 P = ParamSpec("P")
 R = TypeVar("R")
 ACCEPTED = {
-    str: (str, "text"), Path: (os.PathLike, "a path"), float: (Real, "a number"), int: (Integral, "a whole number"),
+    str: (str, "text"), Path: (os.PathLike, "a path"), float: (Real, "a number"), int: (Integral, "an integer"),
     bool: (bool, "true or false"), NoneType: (NoneType, "none"), Sequence: (Collection, "a list of these"),
     range: (range, "a range"),
 }  # fmt: skip
@@ -35,15 +35,30 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if strange := [name for name in kwargs if name not in kinds and not takes_any]:
-            hint = nearest(strange[0], kinds)
-            raise TypeError(f"{function.__name__}() got an unexpected argument {strange[0]!r}{hint}")
+        if not takes_any:
+            expect_known(function.__name__, kwargs, kinds)
         for name, value in signature.bind(*args, **kwargs).arguments.items():
-            if ACCEPTED.keys() >= {*kinds[name]}:
-                _expect(name, value, kinds[name])
+            if ACCEPTED.keys() >= {*kinds[name]} and (told := _fault(value, kinds[name])):
+                raise UserError(f"{name}: {told}")
         return function(*args, **kwargs)
 
     return call
+
+
+def several(given: str | Path | Sequence[str | Path]) -> tuple[str, ...]:
+    """One or several, as a tuple of texts."""
+    return (str(given),) if isinstance(given, str | os.PathLike) else tuple(map(str, given))
+
+
+def expect_known(function: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raises TypeError, with the nearest name, for an argument that a function does not know."""
+    if strange := [name for name in given if name not in known]:
+        raise TypeError(f"{function}() got an unexpected argument {strange[0]!r}{nearest(strange[0], known)}")
+
+
+def fault_of(value: Any, annotation: Any) -> str:
+    """Says why an annotation of types of `ACCEPTED` does not allow a value, as `checked` does; empty if it does."""
+    return _fault(value, _kinds(annotation))
 
 
 def _kinds(annotation: Any) -> tuple[Any, ...]:
@@ -52,24 +67,26 @@ def _kinds(annotation: Any) -> tuple[Any, ...]:
     return tuple(get_origin(member) or member for member in members)
 
 
-def _expect(name: str, value: Any, kinds: Sequence[Any]) -> None:
-    """Raises UserError for a value of none of the types; elements of a list are of the others."""
+def _fault(value: Any, kinds: Sequence[Any]) -> str:
+    """Says why a value is of none of the types; elements of a list are of the others."""
     single = [kind for kind in kinds if kind is not Sequence]
     if len(single) < len(kinds) and isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping):
-        for one in value:
-            _expect(name, one, single)
-        return
+        return next(filter(None, (_fault(one, single) for one in value)), "")
     types = tuple(ACCEPTED[kind][0] for kind in single)
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in single):
         words = " or ".join(dict.fromkeys(ACCEPTED[kind][1] for kind in kinds))
-        raise UserError(f"{name}: expected {words}, got {value!r:.80}")
-    if Path in single and isinstance(value, str | os.PathLike):
-        if not os.fspath(value):  # such as a variable that is not set: not the current folder
-            raise UserError(f"{name}: expected a path, got an empty one")
-        try:
-            os.lstat(value)
-        except ValueError as error:  # a null byte
-            raise UserError(f"{name}: expected a path, got {str(value)!r:.80}: {error}") from error
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                raise UserError(f"{name}: expected a path, got {str(value)!r:.80}: {error.strerror}") from error
+        return f"expected {words}, got {value!r:.80}"
+    return _fault_of_path(value) if Path in single and isinstance(value, str | os.PathLike) else ""
+
+
+def _fault_of_path(value: str | os.PathLike[str]) -> str:
+    if not os.fspath(value):  # such as a variable that is not set: not the current folder
+        return "expected a path, got an empty one"
+    try:
+        os.lstat(value)
+    except ValueError as error:  # a null byte
+        return f"expected a path, got {str(value)!r:.80}: {error}"
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return f"expected a path, got {str(value)!r:.80}: {error.strerror}"
+    return ""

@@ -7,18 +7,18 @@ import contextlib
 import html
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 from routebench.catalogue import refuse_unknown
 from routebench.engine.isolation import STEP_LIMIT, Ended, alone, import_plugin, step, with_plugins
 from routebench.errors import UserError, shown
-from routebench.given import checked
-from routebench.quantities import seconds, size
-from routebench.quantities import seeds as seeds_of
+from routebench.given import checked, several
+from routebench.options import Flag, SuiteOptions, described, takes
+from routebench.quantities import seconds
 from routebench.registry import plugins_of_environment
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from routebench.engine.running import Call, Counts, PlannedRun, Progress
     from routebench.report import NetworkAnswer, Written
     from routebench.routing import RoutingMethod
-
-Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,102 +127,43 @@ class SuiteRun:
         return [*([failed] if counts.failed else []), *([left] if counts.left else []), *self.warnings]
 
 
-@checked
-def run_suite(
-    suite: str | Path,
-    *,
-    preset: str = "quick",
-    methods: str | Sequence[str] = (),
-    data: str | None = None,
-    models: str | Sequence[str] = (),
-    seeds: int | str | range | None = None,
-    jobs: int | None = None,
-    device: str = "auto",
-    backend: str = "auto",
-    results: Path | str = "results",
-    plugins: str | Path | Sequence[str | Path] = (),
-    threads: int | None = None,
-    compile: bool = False,  # noqa: A002  # as the option is called
-    isolate: bool | None = None,
-    time_limit: float | str | None = None,
-    memory_limit: int | str | None = None,
-    budget: float | str | None = None,
-    executor: str = "local",
-    address: str = "auto",
-    gpus_per_run: float | None = None,
-    cells: str | Sequence[str] = (),
-    loss: str | None = None,
-    settings: Path | str | None = None,
-    until: float | None = None,
-    changes: str | Sequence[str] = (),
-    beside: Path | str | None = None,
-    progress: "Callable[[Progress], None]" = lambda _: None,
-    report: bool = True,
-) -> SuiteRun:
+@described
+@dataclass
+class SuiteCall(SuiteOptions):
+    """The arguments of `run_suite`."""
+
+    _: KW_ONLY
+    report: Flag = Flag(True, "the report is written")  # noqa: RUF009  # it is the field itself, not its default
+    progress: Annotated[
+        "Callable[[Progress], None]", "is called with every finished run, and once a second between them"
+    ] = lambda _: None
+
+
+@takes(SuiteCall)
+def run_suite(asked: SuiteCall) -> SuiteRun:
     """Runs a suite: trains what is not trained yet, measures what is missing, writes the report.
 
     The arguments are the options of `routebench suite`, by the same names. Interrupted, the same call goes on.
 
     Args:
-        suite: its name, a TOML file of your own, or `all`.
-        preset: size of the experiment: `smoke`, `quick` or `full`.
-        methods: run these instead of the suite's, such as `["em", "dynamic[detach=true]"]`. Baselines run all the same.
-        data: a data set instead of the preset's.
-        models: networks instead of the preset's.
-        seeds: the number of seeds, or which ones, as `range(10, 20)` or `"10..19"`; instead of the preset's.
-        jobs: processes at a time; by default one per core, or per GPU.
-        device: `auto`, `cpu`, `cuda` for all GPUs, or one, such as `cuda:1`.
-        backend: the implementation of routing: `auto`, `reference`, `fused` or `triton`.
-        results: folder that keeps results.
-        plugins: files and folders with methods, models, data sets, protocols, analyses and suites of your own.
-        threads: torch threads per run.
-        compile: whether networks are trained as `torch.compile` makes them. Each is compared with the plain one first,
-            and every run has a process of its own.
-        isolate: whether every run has a process of its own; by default where a plug-in takes part.
-        time_limit: the most that a run may take, in seconds or as `"30m"`; beyond it the run becomes a `timeout`.
-        memory_limit: the most memory of a run, in bytes or as `"4GB"`; beyond it the run becomes an `oom`. By default
-            all runs in processes of their own may take 90 % of the machine together.
-        budget: seconds, or such as `"20m"`, after which no run is expected to end; others are left.
-        executor: `local`, or `ray` for a running Ray cluster.
-        address: address of the cluster's head.
-        gpus_per_run: GPUs per run on a cluster, such as 0.25.
-        cells: keys of the runs to execute; the plan's others are left out.
-        loss: the loss to train every configuration with, whatever the suite says.
-        settings: a file that `routebench tune` wrote, instead of the preset's.
-        until: points of accuracy; adds seeds until the 95 % interval of every pre-specified comparison is at most this
-            to either side.
-        changes: other values of keys of the preset's table, such as `["training.epochs=20"]`; the option is `--set`.
-        beside: a folder or pack whose results the report shows and tests beside these; it stays as it is.
-        progress: is called with every finished run, and once a second between them.
-        report: whether the report is written.
+        asked: those arguments.
 
     Raises:
         UserError: an argument is wrong, cannot be had on this machine, or the folder cannot be written.
     """
     refuse_unknown(
-        several(plugins), suite=str(suite), preset=preset, methods=several(methods), models=several(models),
-        data=data, loss=loss,
+        asked.plugins, suite=asked.suite, preset=asked.preset, methods=asked.methods, models=asked.models,
+        data=asked.data, loss=asked.loss,
     )  # fmt: skip
     from routebench.engine.merge import readable
-    from routebench.engine.running import SuiteOptions, prepare
+    from routebench.engine.running import prepare
 
-    if beside is not None:
-        readable(Path(beside))  # before hours of training
-    call = prepare(
-        SuiteOptions(
-            suite=str(suite), preset=preset, methods=several(methods), data=data, models=several(models),
-            seeds=None if seeds is None else seeds_of(seeds), jobs=jobs, device=device, backend=backend,
-            results=Path(results), plugins=several(plugins), threads=threads, compile=compile, isolate=isolate,
-            time_limit=number(seconds, time_limit), memory_limit=number(size, memory_limit),
-            budget=number(seconds, budget), executor=executor, address=address, gpus_per_run=gpus_per_run,
-            cells=several(cells), loss=loss, settings=None if settings is None else Path(settings), until=until,
-            changes=several(changes),
-        )
-    )  # fmt: skip
-    return _run(call, progress, report, None if beside is None else Path(beside))
+    if asked.beside is not None:
+        readable(asked.beside)  # before hours of training
+    return _run(prepare(asked), asked)
 
 
-def _run(call: "Call", progress: "Callable[[Progress], None]", report: bool, beside: Path | None) -> SuiteRun:
+def _run(call: "Call", asked: SuiteCall) -> SuiteRun:
     """Runs the suites of a call in turn, and writes the report if it is wanted."""
     from routebench.analysis import open_folder
     from routebench.engine.running import Counts, Follower, follow, torch_as_before
@@ -233,11 +172,12 @@ def _run(call: "Call", progress: "Callable[[Progress], None]", report: bool, bes
     with torch_as_before():
         for part in call:
             part.write_plan()
-            counts += part.run(follow(Follower(part), progress))
+            counts += part.run(follow(Follower(part), asked.progress))
             planned.append(part)
-    drawn_here = report and not call.analyses  # those of plug-ins draw in a process of its own
+    beside = asked.beside
+    drawn_here = asked.report and not call.analyses  # those of plug-ins draw in a process of its own
     opened = open_folder(folder, beside) if drawn_here else None
-    written = write_page(opened or folder, None, call.analyses, beside) if report else None
+    written = write_page(opened or folder, None, call.analyses, beside) if asked.report else None
     told = dict.fromkeys([*call.warnings, *call.store.warnings, *(written.warnings if written else ())])
     return SuiteRun(folder, tuple(planned), counts, written.page if written else None, tuple(told), beside, opened)
 
@@ -480,13 +420,3 @@ def only(added: list[str], plugins: tuple[str, ...]) -> str:
             f"expected a METHOD, because the plug-in has {len(added)} of them: {', '.join(added) or 'none'}"
         )
     return added[0]
-
-
-def several(given: "str | Path | Sequence[str | Path]") -> tuple[str, ...]:
-    """One or several, as a tuple of texts."""
-    return (str(given),) if isinstance(given, str | os.PathLike) else tuple(map(str, given))
-
-
-def number(read: Callable[[str], Number], given: Number | str | None) -> Number | None:
-    """A number that may be given as text with a unit."""
-    return read(given) if isinstance(given, str) else given

@@ -3,18 +3,17 @@
 import contextlib
 import html
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 from routebench.catalogue import refuse_unknown
 from routebench.engine.isolation import import_plugin, with_plugins
 from routebench.errors import UserError
-from routebench.given import checked
-from routebench.interface import check, number, only, several
-from routebench.quantities import seconds, size
+from routebench.interface import check, only
+from routebench.options import RankOptions, described, takes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -66,44 +65,31 @@ class Placement:
         return [*self.told, *([left] if self.left else [])]
 
 
-@checked
-def rank(
-    method: "str | Path | type[RoutingMethod]",
-    *,
-    board: str = "quick",
-    chosen: str | None = None,
-    plugins: str | Path | Sequence[str | Path] = (),
-    beside: Path | str | None = None,
-    results: Path | str = "results",
-    jobs: int | None = None,
-    device: str = "auto",
-    isolate: bool | None = None,
-    time_limit: float | str | None = None,
-    memory_limit: int | str | None = None,
-    budget: float | str | None = None,
-    until: float | None = None,
-    output: Path | str | None = None,
-    progress: "Callable[[Progress], None]" = lambda _: None,
-) -> Placement:
+@described
+@dataclass
+class RankCall(RankOptions):
+    """The arguments of `rank`."""
+
+    method: Annotated[
+        "str | Path | type[RoutingMethod]",
+        "a file `FILE.py`, `FILE.py:Name`, the name of a method that is known, or a class of this session, whose runs "
+        "then take place in this process, one at a time",
+    ]
+    _: KW_ONLY
+    progress: Annotated[
+        "Callable[[Progress], None]", "is called with every finished run, and once a second between them"
+    ] = lambda _: None
+
+
+@takes(RankCall)
+def rank(asked: RankCall) -> Placement:
     """Places a routing method among the published ones, fairly tuned, with an interval and a rank.
 
     The method is checked, tuned with the published number of trials, and trained with the published seeds, as uniform
     routing is on this machine. Interrupted, the same call goes on.
 
     Args:
-        method: a file `FILE.py`, `FILE.py:Name`, the name of a method that is known, or a class of this session, whose
-            runs then take place in this process, one at a time.
-        board: the published comparison to join, one of `routebench.ranking.BOARDS`, such as `full`; or that of a suite
-            of your own, `FILE.toml:PRESET`, whose results `beside` names.
-        chosen: the method of the file where it has several, also with hyperparameters: `NAME[key=value,...]`.
-        plugins: further plug-ins.
-        beside: a pack or results folder whose results stand in place of the published ones in the package.
-        results: the folder of the method's results.
-        jobs, device, isolate, time_limit, memory_limit: as for `run_suite`.
-        budget: seconds, or such as `"20m"`, after which no run is expected to end; others are left.
-        until: points of accuracy; adds seeds until the interval over uniform routing is at most this to either side.
-        output: the page; `rank.SUITE.PRESET.html` in the results folder if None.
-        progress: is called with every finished run, and once a second between them.
+        asked: those arguments.
 
     Raises:
         UserError: the method keeps not to its contract, cannot be planned, or nothing published can be read.
@@ -112,12 +98,7 @@ def rank(
     from routebench.engine.running import torch_as_before
 
     with torch_as_before():
-        return ranked(
-            method, _Silent(progress), board=board, chosen=chosen, plugins=several(plugins), beside=beside,
-            results=Path(results), jobs=jobs, device=device, isolate=isolate, output=output, until=until,
-            time_limit=number(seconds, time_limit), memory_limit=number(size, memory_limit),
-            budget=number(seconds, budget),
-        )  # fmt: skip
+        return ranked(asked.method, asked, _Silent(asked.progress))
 
 
 class _Silent:
@@ -137,28 +118,21 @@ class _Silent:
         yield follow(Follower(planned), self.progress)
 
 
-def ranked(
-    method: "str | Path | type[RoutingMethod]",
-    tell: "Teller",
-    *,
-    output: Path | str | None = None,
-    beside: Path | str | None = None,
-    **asked: Any,
-) -> Placement:
+def ranked(method: "str | Path | type[RoutingMethod]", asked: RankOptions, tell: "Teller") -> Placement:
     """Ranks a method as `rank` does.
 
     Args:
-        method, output, beside: as for `rank`.
+        method: as for `rank`.
+        asked: the options.
         tell: tells how far it is.
-        asked: the other arguments of `rank`.
     """
     from routebench import atomic, ranking
 
-    wanted = _wanted(method, **asked)
-    ranking.expect_primary(wanted.board, asked["until"])
-    known = ranking.published(wanted.board, None if beside is None else Path(beside))
-    page = Path(output) if output is not None else wanted.results / f"rank.{'.'.join(wanted.board.part)}.html"
-    atomic.expect_place(page, "the board", named=output is not None)
+    wanted = _wanted(method, asked)
+    ranking.expect_primary(wanted.board, asked.until)
+    known = ranking.published(wanted.board, asked.beside)
+    page = asked.output or asked.results / f"rank.{'.'.join(wanted.board.part)}.html"
+    atomic.expect_place(page, "the board", named=asked.output is not None)
     ranking.expect_comparable(wanted, known)
     _expect_conforming(method, wanted)
     measured = ranking.measure(wanted, tell)
@@ -173,59 +147,53 @@ def ranked(
     return Placement(standing, told, page, measured.counts.left)
 
 
-def submit(method: str | Path, folder: Path, *, beside: Path | None = None, **asked: Any) -> str:
+def submit(method: str | Path, folder: Path, asked: RankOptions, **facts: str) -> str:
     """Writes a submission of a method that was ranked; returns its place, in words.
 
     Args:
-        method, beside: as for `rank`.
+        method: as for `rank`.
         folder: that of the submission.
-        asked: `board`, `chosen` and `results` as for `rank`; and facts on the submission: `who`, `licence`, `code`,
-            `cite`.
+        asked: `board`, `chosen`, `beside` and `results` as for `rank`.
+        facts: facts on the submission: `who`, `licence`, `code`, `cite`.
 
     Raises:
         UserError: a maintainer would refuse it.
     """
     from routebench import ranking
 
-    facts = {name: asked.pop(name) for name in ("who", "licence", "code", "cite")}
-    wanted = _wanted(method, **asked)
-    known = ranking.published(wanted.board, beside)
+    wanted = _wanted(method, asked)
+    known = ranking.published(wanted.board, asked.beside)
     ranking.submit(wanted, known, folder, {name: value for name, value in facts.items() if value})
     return f"{wanted.method} on {known.board.title}"
 
 
-def listed_ranking(method: str | Path, *, beside: Path | None = None, **asked: Any) -> list[str]:
+def listed_ranking(method: str | Path, asked: RankOptions) -> list[str]:
     """Lists what `ranked` would run, a line each; runs nothing.
 
     Args:
-        method, beside: as for `rank`.
-        asked: the other arguments of `rank`.
+        method: as for `rank`.
+        asked: the options.
     """
     from routebench import ranking
 
-    wanted = _wanted(method, **asked)
-    return ranking.listed(wanted, ranking.published(wanted.board, beside))
+    wanted = _wanted(method, asked)
+    return ranking.listed(wanted, ranking.published(wanted.board, asked.beside))
 
 
-def _wanted(
-    method: "str | Path | type[RoutingMethod]", *, board: str, chosen: str | None = None, **execution: Any
-) -> "Wanted":
+def _wanted(method: "str | Path | type[RoutingMethod]", asked: RankOptions) -> "Wanted":
     """The method by the name that suites know it by, with the plug-ins that bring it."""
     from routebench import ranking
 
-    plugins = tuple(map(str, execution.pop("plugins", ())))
-    own = ranking.board_of(board)
+    own, chosen = ranking.board_of(asked.board), asked.chosen
     if isinstance(method, type):
-        name = _of_session(method)
-        return ranking.Wanted(own, name, plugins, **{**execution, "isolate": False})
+        return ranking.Wanted(own, _of_session(method), replace(asked, isolate=False))
     text = str(method)
     if not (text.partition(".py:")[0].endswith(".py") or ".py:" in text or os.path.isdir(text)):  # noqa: PTH112  # of names that no file can have, too
-        refuse_unknown(plugins, methods=(chosen or text,))
-        return ranking.Wanted(own, chosen or text, plugins, **execution)
-    together = tuple(dict.fromkeys([*plugins, text]))
+        refuse_unknown(asked.plugins, methods=(chosen or text,))
+        return ranking.Wanted(own, chosen or text, asked)
     if chosen is None:
         chosen = only(with_plugins((text,), _added, text, gives=list[str]), (text,))
-    return ranking.Wanted(own, chosen, together, **execution)
+    return ranking.Wanted(own, chosen, replace(asked, plugins=tuple(dict.fromkeys([*asked.plugins, text]))))
 
 
 def _added(plugin: str) -> list[str]:
@@ -250,7 +218,7 @@ def _expect_conforming(method: "str | Path | type[RoutingMethod]", wanted: "Want
     Raises:
         UserError: it does what no method may, or not what it claims.
     """
-    found = check(method) if isinstance(method, type) else check(wanted.method, plugins=wanted.plugins)
+    found = check(method) if isinstance(method, type) else check(wanted.method, plugins=wanted.asked.plugins)
     if not found.conforms:
         first = found.faults[0]
         raise UserError(f"{found}; {first.name}: {first.seen} ({first.advice}); `routebench check` shows all")
@@ -268,6 +236,6 @@ def _facts(measured: "Measured", wanted: "Wanted") -> dict[str, str]:
     }
     if measured.settings is not None:
         found["settings"] = measured.settings.name
-    if wanted.plugins:
-        found["plug-ins"] = ", ".join(wanted.plugins)
+    if wanted.asked.plugins:
+        found["plug-ins"] = ", ".join(wanted.asked.plugins)
     return found

@@ -12,9 +12,10 @@ from routebench import run_suite
 from routebench.analysis import METHOD, Analysis, Column, Estimate, Method, open_folder
 from routebench.commands import suite
 from routebench.engine.results import Store, unpack
-from routebench.engine.running import Display, Follower, StoreContext, SuiteOptions, prepare, time_ahead
+from routebench.engine.running import Display, Follower, StoreContext, prepare, time_ahead
 from routebench.engine.running._cell import make_record
 from routebench.engine.running._config import Stage
+from routebench.options import SuiteOptions
 from routebench.protocols.base import FitRequest, Measurement
 from routebench.recipe import Recipe
 from routebench.report import answers

@@ -7,9 +7,10 @@ import sysconfig
 from pathlib import Path
 
 import click
+from annotated_types import Ge
 
 import routebench
-from routebench.commands.options import SOME_FAILED, Count, warn
+from routebench.commands.options import SOME_FAILED, warn, whole
 from routebench.errors import UserError
 from routebench.registry import plugin_files
 
@@ -39,7 +40,7 @@ The same command with more rounds adds the missing ones. With --gate the exit co
 )
 @click.option("--suite", default="cost", show_default=True, help="What is measured: a suite's name or FILE.toml.")
 @click.option("--preset", default="smoke", show_default=True, help="Size of a turn.")
-@click.option("--rounds", type=Count(min=2), default=8, show_default=True, help="Rounds in total.")
+@click.option("--rounds", type=whole(Ge(2)), default=8, show_default=True, help="Rounds in total.")
 @click.option(
     "--results",
     type=click.Path(resolve_path=True, path_type=Path),

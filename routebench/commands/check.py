@@ -7,14 +7,15 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import click
+from annotated_types import Ge
 
-from routebench.commands.options import PIPE_WIDTH, TIME, Count, device, say
+from routebench.commands.options import PIPE_WIDTH, TIME, of, say, whole
 from routebench.errors import shown
+from routebench.options import Execution
 
 if TYPE_CHECKING:
     from routebench.conformance import Checkup, Finding
 
-MOST = 2**63 - 1  # that torch takes as a seed
 STYLES = {"ok": "green", "WRONG": "bold red", "measured": "dim", "not checked": "dim"}
 
 
@@ -27,8 +28,8 @@ STYLES = {"ok": "green", "WRONG": "bold red", "measured": "dim", "not checked": 
     metavar="FILE.py[:Name]",
     help="File with a routing method of your own, which is checked if METHOD is left out (repeatable).",
 )
-@device
-@click.option("--seed", type=Count(0, MOST), default=0, show_default=True, help="Seed of the random inputs.")
+@of(Execution, only="device")
+@click.option("--seed", type=whole(Ge(0)), default=0, show_default=True, help="Seed of the random inputs.")
 @click.option("--time-limit", type=TIME, default="15m", show_default=True, help="Stop a method that hangs.")
 @click.option("--json", "as_json", is_flag=True, help="Every finding, as JSON.")
 def command(  # noqa: PLR0917  # click passes them by name

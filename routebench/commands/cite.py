@@ -3,11 +3,12 @@
 import click
 
 from routebench.commands import options
+from routebench.options import Execution
 
 
 @click.command()
 @click.argument("methods", nargs=-1, required=True, metavar="METHOD...")
-@options.plugins
+@options.of(Execution, only="plugins")
 def command(methods: tuple[str, ...], plugins: tuple[str, ...]) -> None:
     """Print BibTeX of the publications behind routing methods."""
     from routebench.catalogue import refuse_unknown

@@ -4,9 +4,11 @@ import sys
 from pathlib import Path
 
 import click
+from annotated_types import Gt, Lt
 
-from routebench.commands.options import PATH, Amount
+from routebench.commands.options import PATH, Typed
 from routebench.errors import shown
+from routebench.options import Amount
 
 FORMATS = {"text": "as_text", "markdown": "as_markdown", "json": "as_json"}
 
@@ -39,10 +41,10 @@ Times are judged only if BASE and HEAD were measured in turn: `python -m routebe
 @click.option("--method", "methods", multiple=True, metavar="NAME", help="Only this method (repeatable).")
 @click.option(
     "--alpha",
-    type=Amount(0, 1, min_open=True, max_open=True),
+    type=Typed(Amount(..., "", "X", Gt(0), Lt(1))),
     default=0.05,
     show_default=True,
-    help="Family-wise significance level.",
+    help="Family-wise significance level, between 0 and 1.",
 )
 @click.option(
     "--tolerance",

@@ -5,10 +5,11 @@ import textwrap
 import click
 
 from routebench.commands import options
+from routebench.options import Execution
 
 
 @click.command()
-@options.device
+@options.of(Execution, only="device")
 def command(device: str) -> None:
     """Say what this machine has. Lists back ends and data, and how to get what is missing."""
     import torch

@@ -7,6 +7,7 @@ import click
 
 from routebench.commands import options
 from routebench.errors import UserError, shown
+from routebench.options import SuiteOptions
 
 
 @click.command()
@@ -27,7 +28,7 @@ from routebench.errors import UserError, shown
 @click.option("--suite", metavar="NAME", help="Only this suite.")
 @click.option("--preset", metavar="NAME", help="Only this preset.")
 @click.option("--metric", metavar="NAME", help="Only rows of this metric, and runs without a result; csv and parquet.")
-@options.beside
+@options.of(SuiteOptions, only="beside")
 def command(  # noqa: PLR0917  # click passes them by name
     folder: Path,
     format_: str | None,

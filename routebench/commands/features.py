@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import click
+from annotated_types import Ge, Le
 
 from routebench.commands import options
+from routebench.options import Execution
 
 
 @click.command()
@@ -15,14 +17,20 @@ from routebench.commands import options
     "--layer", default="", metavar="NAME", help="Module whose output is taken [default: the last with places]."
 )
 @click.option(
-    "--size", type=options.Count(8, 4096), default=224, show_default=True, help="Height and width of images, in pixels."
+    "--size",
+    type=options.whole(Ge(8), Le(4096)),
+    default=224,
+    show_default=True,
+    help="Height and width of images, 8 to 4096 pixels.",
 )
 @click.option(
     "--weights", default="", metavar="FILE|random", help="File of weights [default: those that the library finds]."
 )
 @click.option("--float32", is_flag=True, help="Numbers of 32 bits in place of 16.")
-@click.option("--batch", type=options.Count(1), default=64, show_default=True, help="Images in a pass of the network.")
-@options.device
+@click.option(
+    "--batch", type=options.whole(Ge(1)), default=64, show_default=True, help="Images in a pass of the network."
+)
+@options.of(Execution, only="device")
 def command(  # noqa: PLR0917  # click passes them by name
     backbone: str, data: str, output: Path, layer: str, size: int, weights: str, float32: bool, batch: int, device: str
 ) -> None:

@@ -8,12 +8,13 @@ import click
 from routebench.catalogue import KINDS
 from routebench.commands import options
 from routebench.errors import unknown
+from routebench.options import Execution
 
 
 @click.command()
 @click.argument("kind", required=False, metavar=f"[{'|'.join(KINDS)}]")
 @click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
-@options.plugins
+@options.of(Execution, only="plugins")
 def command(kind: str | None, as_json: bool, plugins: tuple[str, ...]) -> None:
     """List methods, models, data sets, suites, analyses and more."""
     from routebench.catalogue import catalogue

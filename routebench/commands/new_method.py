@@ -11,6 +11,7 @@ import click
 
 from routebench.commands import options
 from routebench.errors import UserError, shown
+from routebench.options import Execution
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 TEMPLATES = Path(__file__).parents[1] / "templates"
@@ -25,7 +26,7 @@ TEMPLATES = Path(__file__).parents[1] / "templates"
     metavar="DIR",
     help="Where to write it [default: here].",
 )
-@options.plugins
+@options.of(Execution, only="plugins")
 def command(name: str, folder: Path, plugins: tuple[str, ...]) -> None:
     """Write a file with a routing method to start from, and a test."""
     module = _module_of(name, folder)

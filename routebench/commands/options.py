@@ -2,71 +2,87 @@
 
 import contextlib
 import functools
-import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+from annotated_types import Ge, Le
+from click.shell_completion import CompletionItem
 
-from routebench import plain
 from routebench.errors import UserError, printable
-from routebench.quantities import seconds, seeds, size
+from routebench.options import Either, File, Flag, Location, Option, Paths, Time, Whole, Word, options_of
 
 SOME_FAILED, NOTHING_MEASURED, FAULT, INTERRUPTED, TERMINATED = 3, 4, 70, 130, 143
 PIPE_WIDTH = 200
 """Characters in a line of a table that is not printed to a terminal."""
 
 RESULTS = Path("results")
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
-class _Path(click.Path):
-    """A path, as click's `Path`; an empty one, such as of a variable that is not set, is not the current folder."""
+class Typed(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes no type
+    """The values of an option, as they are typed; an error names the option."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path."""
-        return super().convert(value, param, ctx) if value else self.fail("expected a path, got an empty one", param)
-
-
-PATH = _Path(path_type=Path)
-
-
-class Count(click.IntRange):
-    """A whole number, as click's `IntRange`, whose errors speak of numbers."""
+    def __init__(self, option: Option[Any, Any]):
+        self.option, self.name = option, option.metavar or "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number."""
+        """The value."""
         try:
-            number = super().convert(value, param, ctx)
-        except click.BadParameter:
-            return self.fail(f"expected a whole number{_between(self)}, got {value!r}", param, ctx)
-        if abs(number) > plain.LARGEST:
-            return self.fail(f"expected a whole number of at most 64 bits, got {value!r}", param, ctx)
-        return number
+            return self.option.typed(value) if isinstance(value, str) else value
+        except UserError as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The words, files or folders that may be meant."""
+        if isinstance(self.option, Word):
+            return click.Choice(self.option.legal.choices).shell_complete(ctx, param, incomplete)
+        if isinstance(self.option, Location | File | Paths):
+            return click.Path().shell_complete(ctx, param, incomplete)
+        return []
 
 
-class Amount(click.FloatRange):
-    """A finite number, as click's `FloatRange`, whose errors speak of numbers."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number."""
-        try:
-            number = super().convert(value, param, ctx)
-        except click.BadParameter:
-            number = math.nan
-        if math.isfinite(number):
-            return number
-        return self.fail(f"expected a number{_between(self)}, got {value!r}", param, ctx)
+PATH, TIME = Typed(Location(..., "", "PATH")), Typed(Time(..., "", "TIME"))
 
 
-def _between(numbers: Any) -> str:
-    """` from 1 to 1024`, ` above 0 and below 1`, ` of at least 1`."""
-    least, most = numbers.min, numbers.max
-    if None not in (least, most) and not (numbers.min_open or numbers.max_open):
-        return f" from {least} to {most}"
-    lower = "" if least is None else f" {'above' if numbers.min_open else 'of at least'} {least}"
-    upper = "" if most is None else f" {'below' if numbers.max_open else 'at most'} {most}"
-    return f"{lower}{' and' * bool(lower and upper)}{upper}"
+def whole(*bounds: Ge | Le) -> Typed:
+    """An integer within bounds."""
+    return Typed(Whole(..., "", "N", *bounds))
+
+
+def of(kind: type, *, only: str = "", without: str = "", **texts: str) -> Decorator:
+    """The options of a dataclass, for a command that gets each by its name.
+
+    Args:
+        kind: a dataclass of options.
+        only: names of those that the command has, in their order in help; empty for all.
+        without: names of those that it does not have.
+        texts: other texts of some, by name.
+    """
+    known = {name: option for name, option in options_of(kind).items() if option.default is not ...}
+    names = [name for name in only.split() or known if name not in without.split()]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for name in reversed(names):
+            command = _option(name, known[name], texts.get(name) or known[name].in_help(known))(command)
+        return command
+
+    return decorate
+
+
+def _option(name: str, option: Option[Any, Any], text: str) -> Decorator:
+    """The option of a command."""
+    if isinstance(option, Flag):
+        return click.option(f"--{option.flag}", name, is_flag=True, help=text)
+    if isinstance(option, Either):
+        return click.option(f"--{option.flag}/--no-{option.flag}", name, default=None, help=text)
+    short = ("-o",) if option.flag == "output" else ()
+    return click.option(
+        *short, f"--{option.flag}", name, type=Typed(option), default=option.default, multiple=option.repeats,
+        metavar=option.metavar, show_default=option.default not in (None, ()), help=text,
+        callback=_with_environment if name == "plugins" else None,
+    )  # fmt: skip
 
 
 def folder(command: Callable[..., None]) -> Callable[..., None]:
@@ -89,59 +105,10 @@ def new_folder(holds: str) -> Callable[[Callable[..., None]], Callable[..., None
     return click.option("-o", "--output", type=PATH, metavar="FOLDER", required=True, help=told)
 
 
-class Worded(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes no type
-    """A value that is more than a word, such as a number with a unit.
-
-    Args:
-        name: its name in help.
-        read: turns what is typed into the value; raises `UserError`.
-    """
-
-    def __init__(self, name: str, read: Callable[[str], Any]):
-        self.name, self.read = name, read
-
-    def convert(self, value: Any, _option: click.Parameter | None, _context: click.Context | None) -> Any:
-        """The value; an error names the option."""
-        try:
-            return self.read(value) if isinstance(value, str) else value
-        except UserError as error:
-            self.fail(str(error), _option, _context)
-
-
-TIME, SIZE, SEEDS = Worded("time", seconds), Worded("size", size), Worded("seeds", seeds)
-
-
-device = click.option(
-    "--device",
-    type=Worded("device", plain.device),
-    default="auto",
-    show_default=True,
-    metavar="auto|cpu|cuda|cuda:N|mps",
-    help="Where networks run; cuda is every GPU that torch sees, cuda:N one of them, mps that of an Apple computer.",
-)
-
-
 def _with_environment(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     from routebench.registry import plugins_of_environment
 
     return tuple(dict.fromkeys([*plugins_of_environment(), *given]))
-
-
-plugins = click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    metavar="FILE.py[:Name]|FOLDER",
-    callback=_with_environment,
-    help="Methods, models, data sets, protocols, analyses and suites of your own (repeatable). "
-    "ROUTEBENCH_PLUGINS names more, separated as in PATH.",
-)
-beside = click.option(
-    "--beside",
-    type=PATH,
-    metavar="DIR",
-    help="Results folder or pack that is shown and tested beside these, as in one folder. It stays as it is.",
-)
 
 
 def begin(asked: dict[str, Any], *, dry_run: bool) -> None:
@@ -153,7 +120,9 @@ def begin(asked: dict[str, Any], *, dry_run: bool) -> None:
     from routebench.catalogue import refuse_unknown
     from routebench.engine.isolation import start_early
 
-    refuse_unknown(**{name: asked[name] for name in ("plugins", "suite", "preset", "methods", "models", "data")})
+    refuse_unknown(
+        **{name: asked[name] for name in ("plugins", "suite", "preset", "methods", "models", "data", "loss")}
+    )
     if dry_run and asked["plugins"]:
         start_early()
 

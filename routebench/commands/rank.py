@@ -3,14 +3,14 @@
 import contextlib
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from routebench.commands import options
-from routebench.commands.options import NOTHING_MEASURED, PATH, PIPE_WIDTH, RESULTS, SOME_FAILED, Amount, Count, device
+from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, SOME_FAILED
 from routebench.errors import shown
+from routebench.options import RankOptions
 
 if TYPE_CHECKING:
     from routebench.engine.running import Listener, PlannedRun
@@ -19,40 +19,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("method", metavar="FILE.py[:Name]|METHOD")
-@click.option(
-    "--board",
-    default="quick",
-    show_default=True,
-    metavar="NAME|FILE.toml:PRESET",
-    help="The comparison to join: quick, full, mnist, overlap, viewpoint, transfer or robustness; that of a suite of "
-    "your own needs --beside.",
-)
-@click.option(
-    "--method",
-    "chosen",
-    metavar="NAME[k=v,...]",
-    help="The method of the file, where it has several, or with hyperparameters that are then not tuned.",
-)
-@options.plugins
-@click.option("--beside", type=PATH, metavar="DIR", help="Results that stand in place of those in the package.")
-@click.option("--jobs", type=Count(min=1), metavar="N", help="Processes at a time [default: one per core, or per GPU].")
-@device
-@click.option("--results", type=PATH, default=RESULTS, show_default=True, metavar="DIR", help="Folder for results.")
-@click.option("--isolate/--no-isolate", default=None, help="Give every run a process of its own [default: yes].")
-@click.option("--time-limit", type=options.TIME, help="Stop a run that takes longer, such as 30m.")
-@click.option("--memory-limit", type=options.SIZE, help="Stop a run that takes more memory, such as 4GB.")
-@click.option("--budget", type=options.TIME, help="Start no run that is expected to finish after this time.")
-@click.option(
-    "--until",
-    type=Amount(min=0, min_open=True),
-    metavar="POINTS",
-    help="Add seeds until the interval over uniform routing is at most this to either side (boards full and mnist).",
-)
-@click.option(
-    "-o", "--output", type=PATH, metavar="FILE", help="The page [default: rank.SUITE.PRESET.html in the results]."
-)
+@options.of(RankOptions)
 @click.option("--dry-run", is_flag=True, help="List what would run, and run nothing.")
-def command(method: str, output: Path | None, dry_run: bool, **asked: Any) -> None:
+def command(method: str, dry_run: bool, **asked: Any) -> None:
     """Place a routing method among the published ones, fairly tuned, with an interval and a rank.
 
     The method is checked, tuned with the published budget, and trained with the published seeds, as uniform routing is
@@ -63,14 +32,14 @@ def command(method: str, output: Path | None, dry_run: bool, **asked: Any) -> No
     from routebench.joining import listed_ranking, ranked
 
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
-    tell = OnTerminal(console)
+    tell, wanted = OnTerminal(console), RankOptions(**asked)
     if dry_run:
-        for line in listed_ranking(method, **asked):
+        for line in listed_ranking(method, wanted):
             tell.say(line)
         return
     if sys.stderr.isatty():
         click.echo(f"checking {shown(method)}, which takes up to a minute ...", err=True)
-    found = ranked(method, tell, output=output, **asked)
+    found = ranked(method, wanted, tell)
     if found.standing is not None:
         _show(console, found.standing)
     for line in found.told:

@@ -7,6 +7,7 @@ import click
 
 from routebench.commands import options
 from routebench.errors import shown
+from routebench.options import Execution, SuiteOptions
 
 
 @click.command()
@@ -18,8 +19,8 @@ from routebench.errors import shown
     metavar="FILE.html",
     help="Where to write the page [default: DIR/report.html].",
 )
-@options.beside
-@options.plugins
+@options.of(SuiteOptions, only="beside")
+@options.of(Execution, only="plugins")
 def command(folder: Path, output: Path | None, beside: Path | None, plugins: tuple[str, ...]) -> None:
     """Write the report of a results folder. It is one HTML page, which opens offline.
 

@@ -9,136 +9,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from routebench.commands import options
-from routebench.commands.options import (
-    NOTHING_MEASURED,
-    PATH,
-    PIPE_WIDTH,
-    RESULTS,
-    SOME_FAILED,
-    Amount,
-    Count,
-    device,
-    say,
-)
+from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, SOME_FAILED, say
 from routebench.errors import shown
+from routebench.options import SuiteOptions
 
 if TYPE_CHECKING:
     from routebench.analysis import Analysis, Runs
     from routebench.analysis.folder import Folder
     from routebench.engine.running import Call, Counts, PlannedRun
 
-BACKENDS = ("auto", "reference", "fused", "triton")
-"""The same as `routebench.kernels.BACKENDS`, without the import of torch."""
-
 
 @click.command()
 @click.argument("suite", metavar="NAME|FILE.toml|all")
-@click.option("--preset", default="quick", show_default=True, help="Size of the run: smoke, quick or full.")
-@click.option(
-    "--method",
-    "methods",
-    multiple=True,
-    metavar="NAME[k=v,...]",
-    help="Run this method instead of the suite's (repeatable). Baselines run all the same.",
-)
-@click.option(
-    "--data",
-    metavar="NAME",
-    help="Data set, instead of the preset's; folder:PATH for your own images, take:N:NAME for N images of a set.",
-)
-@click.option("--model", "models", multiple=True, metavar="NAME", help="Network, instead of the preset's (repeatable).")
-@click.option(
-    "--seeds",
-    type=options.SEEDS,
-    metavar="N|A..B",
-    help="Number of seeds, or the first and the last, such as 10..19; instead of the preset's.",
-)
-@click.option("--jobs", type=Count(min=1), metavar="N", help="Processes at a time [default: one per core, or per GPU].")
-@device
-@click.option(
-    "--backend",
-    type=click.Choice(BACKENDS),
-    default="auto",
-    show_default=True,
-    help="What computes the routing; auto takes the fastest back end that agrees with the reference.",
-)
-@click.option(
-    "--results",
-    type=PATH,
-    default=RESULTS,
-    show_default=True,
-    metavar="DIR",
-    help="Folder for results. A call skips what the folder already has.",
-)
-@options.beside
-@options.plugins
-@click.option(
-    "--compile",
-    is_flag=True,
-    help="Train networks that torch.compile has compiled and that agree with plain ones; each run in its own process.",
-)
-@click.option(
-    "--threads",
-    type=Count(min=1),
-    metavar="N",
-    help="Threads of torch per run [default: cores / jobs, at most OMP_NUM_THREADS; 1 on a cluster].",
-)
-@click.option(
-    "--isolate/--no-isolate",
-    default=None,
-    help="Give every run a process of its own, or with --jobs 1 this one to all [default: isolate plug-ins].",
-)
-@click.option(
-    "--time-limit", type=options.TIME, help="Stop a run that takes longer, such as 30m, and record it as `timeout`."
-)
-@click.option(
-    "--memory-limit",
-    type=options.SIZE,
-    help="Stop a run that takes more memory, such as 4GB, and record it as `oom` [default: all runs in processes of "
-    "their own may take 90 % of the machine's memory together; beyond, the largest is stopped].",
-)
-@click.option(
-    "--budget",
-    type=options.TIME,
-    help="Start no run that is expected to finish after this time, such as 20m; runs of unknown duration may start.",
-)
-@click.option(
-    "--executor",
-    type=click.Choice(["local", "ray"]),
-    default="local",
-    show_default=True,
-    help="Where runs take place: on this machine, or on a running Ray cluster (pip install 'routebench[ray]').",
-)
-@click.option("--address", default="auto", show_default=True, metavar="HOST:PORT", help="Head of the Ray cluster.")
-@click.option(
-    "--gpus-per-run",
-    type=Amount(min=0),
-    metavar="X",
-    help="GPUs for each run on a cluster, such as 0.25 [default: 1 if there are GPUs and --device is not cpu].",
-)
-@click.option("--loss", metavar="NAME", help="Train every configuration with this loss, whatever the suite says.")
-@click.option(
-    "--settings",
-    type=PATH,
-    metavar="FILE",
-    help="Train with the settings that `tune` has chosen, instead of the preset's.",
-)
-@click.option(
-    "--until",
-    type=Amount(min=0, min_open=True),
-    metavar="POINTS",
-    help="Add seeds until the 95 % interval of every pre-specified comparison is at most this to either side.",
-)
-@click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Another value of a key of the preset, such as training.epochs=20 (repeatable).",
-)
-@click.option("--run", "cells", multiple=True, metavar="KEY", help="Do only this run of the plan (repeatable).")
+@options.of(SuiteOptions)
 @click.option("--dry-run", is_flag=True, help="List the runs with their status and expected time, and run nothing.")
-def command(dry_run: bool, beside: Path | None, **asked: Any) -> None:
+def command(dry_run: bool, **asked: Any) -> None:
     """Run a suite: train, measure, print a table, write the report.
 
     Only what is missing is trained and measured. NAME is a suite, a TOML file of your own, or `all`: the suites
@@ -152,9 +37,9 @@ def command(dry_run: bool, beside: Path | None, **asked: Any) -> None:
     from rich.console import Console
 
     from routebench.engine.merge import readable
-    from routebench.engine.running import Counts, SuiteOptions, prepare
+    from routebench.engine.running import Counts, prepare
 
-    if beside is not None:
+    if (beside := asked["beside"]) is not None:
         readable(beside)  # before hours of training
     call = prepare(SuiteOptions(**asked), dry_run=dry_run)
     for warning in (*call.warnings, *(() if dry_run else call.slow_back_ends)):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from routebench.commands import options
-from routebench.commands.options import PATH, PIPE_WIDTH, RESULTS, SOME_FAILED, Count, device, say
+from routebench.commands.options import PATH, PIPE_WIDTH, SOME_FAILED, say
 from routebench.errors import shown
+from routebench.options import TuneOptions
 
 if TYPE_CHECKING:
     from routebench.engine.running import PlannedRun
@@ -16,45 +17,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("suite", metavar="NAME|FILE.toml")
-@click.option("--preset", default="quick", show_default=True, help="Preset whose settings are tuned.")
-@click.option(
-    "--method",
-    "methods",
-    multiple=True,
-    metavar="NAME[k=v,...]",
-    help="Tune this method instead of the suite's (repeatable). Baselines are tuned as well, unless the suite brings "
+@options.of(
+    TuneOptions,
+    without="seeds backend compile threads gpus_per_run memory_limit settings until changes cells beside",
+    methods="Method to tune instead of the suite's (repeatable). Baselines are tuned as well, unless the suite brings "
     "settings of theirs that were chosen with the same budget.",
+    time_limit="Most time of a trial, such as 30m, or in seconds; beyond it, the trial scores chance.",
 )
-@click.option("--data", metavar="NAME", help="Data set, instead of the preset's.")
-@click.option("--model", "models", multiple=True, metavar="NAME", help="Network, instead of the preset's (repeatable).")
-@click.option(
-    "--trials", type=Count(min=1), metavar="N", help="Trials of every configuration, instead of the suite's number."
-)
-@click.option("--loss", metavar="NAME", help="Train every configuration with this loss, which is then not tuned.")
-@click.option("--jobs", type=Count(min=1), metavar="N", help="Processes at a time.")
-@device
-@click.option(
-    "--results",
-    type=PATH,
-    default=RESULTS,
-    show_default=True,
-    metavar="DIR",
-    help="Folder for trials. A run skips the trials that the folder already has.",
-)
-@options.plugins
-@click.option(
-    "--isolate/--no-isolate",
-    default=None,
-    help="Run every trial in its own process, or with --jobs 1 all in this one [default: isolate plug-ins].",
-)
-@click.option("--time-limit", type=options.TIME, help="Stop a trial that takes longer, such as 30m; it scores chance.")
-@click.option(
-    "--budget", type=options.TIME, help="Start no trial that is expected to finish after this time, such as 20m."
-)
-@click.option(
-    "--executor", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where trials run."
-)
-@click.option("--address", default="auto", show_default=True, metavar="HOST:PORT", help="Head of the Ray cluster.")
 @click.option(
     "--write",
     type=PATH,
@@ -72,12 +41,12 @@ def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
     from rich.console import Console
 
     from routebench import atomic
-    from routebench.engine.running import SuiteOptions, listing, prepare
+    from routebench.engine.running import listing, prepare
     from routebench.engine.tuning import to_repeat, told_of_kept
 
     if write is not None:
         atomic.expect_place(write, "settings", "--write")
-    call = prepare(SuiteOptions(**asked, tuning=True), dry_run=dry_run)
+    call = prepare(TuneOptions(**asked), dry_run=dry_run)
     for warning in call.warnings:
         click.echo(f"warning: {warning}", err=True)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)

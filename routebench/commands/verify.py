@@ -5,19 +5,20 @@ import sys
 from pathlib import Path
 
 import click
+from annotated_types import Ge
 
 from routebench.commands import options
-from routebench.commands.options import PATH, PIPE_WIDTH, Count
+from routebench.commands.options import PATH, PIPE_WIDTH, whole
 
 DIFFERS = 1
 
 
 @click.command()
 @click.argument("submission", type=PATH, metavar="FOLDER")
-@click.option("--runs", type=Count(min=0), default=3, show_default=True, metavar="N", help="Runs to train again.")
+@click.option("--runs", type=whole(Ge(0)), default=3, show_default=True, metavar="N", help="Runs to train again.")
 @click.option(
     "--draw",
-    type=Count(min=0),
+    type=whole(Ge(0)),
     metavar="N",
     help="A number that you choose after the submission was made; with its checksum it says which runs are trained "
     "[default: a random one, which is printed].",

@@ -28,7 +28,6 @@ from routebench.engine.results import (
     unsealed,
 )
 from routebench.engine.running import (
-    MOST_THREADS,
     Listener,
     Queue,
     RunConfig,
@@ -39,6 +38,7 @@ from routebench.engine.running import (
 )
 from routebench.engine.suites import Cell, NamedParts, cell_of, code_behind, expect_name, parts_of
 from routebench.errors import UserError
+from routebench.options import MOST_THREADS
 from routebench.received import read_plain
 from routebench.registry import (
     Registry,

@@ -4,7 +4,7 @@ import math
 import re
 import time
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,11 +13,12 @@ from routebench.analysis.contenders import contenders_of, difference_between
 from routebench.catalogue import facts_of_data
 from routebench.engine.origin import recorded_as
 from routebench.engine.results import Store
-from routebench.engine.running import Call, Counts, Listener, PlannedRun, SuiteOptions, prepare
+from routebench.engine.running import Call, Counts, Listener, PlannedRun, prepare
 from routebench.engine.suites import METHOD, ChosenPoint, ChosenSettings, load_suite
 from routebench.engine.tuning import choose
 from routebench.errors import UserError
 from routebench.notation import parse
+from routebench.options import Execution, RankOptions, SuiteOptions, TuneOptions, options_of
 from routebench.quantities import spoken
 from routebench.ranking._boards import Board, PublishedBoard
 from routebench.ranking._standing import expect_same
@@ -44,23 +45,12 @@ class Wanted:
     Args:
         board: the board that it joins.
         method: `NAME` or `NAME[key=value,...]`.
-        plugins: files that register it.
-        results: the folder of its results.
-        jobs, device, isolate, time_limit, memory_limit, until: as for `routebench.run_suite`.
-        budget: seconds for all; None for no limit.
+        asked: the options: files that register it, the folder of its results, and how runs are executed.
     """
 
     board: Board
     method: str
-    plugins: tuple[str, ...] = ()
-    results: Path = Path("results")
-    jobs: int | None = None
-    device: str = "auto"
-    isolate: bool | None = None
-    time_limit: float | None = None
-    memory_limit: int | None = None
-    budget: float | None = None
-    until: float | None = None
+    asked: RankOptions = field(default_factory=RankOptions)
 
     def command(self, name: str, suite: str, preset: str, *others: str) -> list[str]:
         """The command that does one stage alone, for `reproduce`.
@@ -70,41 +60,45 @@ class Wanted:
             suite, preset: what it runs.
             others: further options.
         """
-        plugins = [word for plugin in self.plugins for word in ("--plugin", plugin)]
+        plugins = [word for plugin in self.asked.plugins for word in ("--plugin", plugin)]
         head = ["python", "-m", "routebench", name, suite, "--preset", preset]
         return [*head, *plugins, "--method", self.method, *others]
 
-    def trials(self, **others: Any) -> SuiteOptions:
-        """The options of the call that tunes the method.
+    def trials(self, **others: Any) -> Call:
+        """The planned call that tunes the method.
 
         Args:
-            others: further options.
+            others: further options, and `dry_run`.
         """
         board = self.board
-        return self._options(self.method, suite=board.tuning, preset=board.tuned_on, tuning=True, **others)
+        return self._prepared(TuneOptions, self.method, suite=board.tuning, preset=board.tuned_on, **others)
 
-    def runs(self, settings: Path | None, seeds: int, iterations: int | None = None, **others: Any) -> SuiteOptions:
-        """The options of the call that trains the method, and uniform routing beside it.
+    def runs(self, settings: Path | None, seeds: int, iterations: int | None = None, **others: Any) -> Call:
+        """The planned call that trains the method, and uniform routing beside it.
 
         Args:
             settings: the file of chosen settings; None for those of the preset.
             seeds: how many, from 0 on.
             iterations: T, which runs beside T = 1; None for all.
-            others: further options.
+            others: further options, and `dry_run`.
         """
         spec = parse(self.method)
         at = spec if iterations is None else replace(spec, params={**spec.params, "iterations": iterations})
         board = self.board
-        return self._options(
-            str(at), suite=board.suite, preset=board.preset, settings=settings, seeds=range(seeds), **others
+        return self._prepared(
+            SuiteOptions,
+            str(at),
+            suite=board.suite,
+            preset=board.preset,
+            settings=settings,
+            seeds=range(seeds),
+            **others,
         )
 
-    def _options(self, method: str, **others: Any) -> SuiteOptions:
-        return SuiteOptions(
-            methods=(method,), baselines=(BASELINE,), plugins=self.plugins,
-            results=self.results, jobs=self.jobs, device=self.device, isolate=self.isolate,
-            time_limit=self.time_limit, memory_limit=self.memory_limit, **others,
-        )  # fmt: skip
+    def _prepared(self, kind: type[SuiteOptions], method: str, *, dry_run: bool = False, **others: Any) -> Call:
+        how = {name: getattr(self.asked, name) for name in options_of(Execution)}
+        options = kind(methods=(method,), **{**how, "budget": None, **others})
+        return prepare(options, dry_run=dry_run, baselines=(BASELINE,))
 
 
 @dataclass(frozen=True)
@@ -137,8 +131,8 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
         UserError: it cannot be planned, or the results folder cannot be written.
     """
     board = wanted.board
-    ends = math.inf if wanted.budget is None else time.monotonic() + wanted.budget
-    call = prepare(wanted.trials(budget=_left(ends)))
+    ends = math.inf if (budget := wanted.asked.budget) is None else time.monotonic() + budget
+    call = wanted.trials(budget=_left(ends))
     label, counts = label_of(call, wanted), Counts()
     with recorded_as(wanted.command("tune", board.tuning, board.tuned_on)):
         for trials in call:  # all, then repeats of the best where the suite has them
@@ -154,8 +148,8 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
     tell.say(f"tuned: {best.title} has the highest score of a fold of the training images, {best.score:.2f} %")
     for seeds in dict.fromkeys((min(FIRST, board.seeds), board.seeds)):
         is_first = seeds < board.seeds
-        until = {} if is_first else {"until": wanted.until}
-        call = prepare(wanted.runs(file, seeds, best.iterations if is_first else None, budget=_left(ends), **until))
+        until = {} if is_first else {"until": wanted.asked.until}
+        call = wanted.runs(file, seeds, best.iterations if is_first else None, budget=_left(ends), **until)
         with recorded_as(
             wanted.command("suite", board.suite, board.preset, "--settings", str(file), "--seeds", str(seeds))
         ):
@@ -179,7 +173,7 @@ def expect_comparable(wanted: Wanted, known: PublishedBoard) -> None:
     Raises:
         UserError: it is not.
     """
-    ((runs, *_),) = prepare(wanted.runs(None, wanted.board.seeds), dry_run=True).plans
+    ((runs, *_),) = wanted.runs(None, wanted.board.seeds, dry_run=True).plans
     base = next((cell.identity for cell in runs.cells if cell.label == BASELINE), None)
     if base is not None:
         expect_same(known, base)
@@ -262,9 +256,9 @@ def listed(wanted: Wanted, known: PublishedBoard) -> list[str]:
         known: the published results, whose times say how long it may take.
     """
     board = wanted.board
-    call = prepare(wanted.trials(), dry_run=True)
+    call = wanted.trials(dry_run=True)
     label, (trials, tuned, config) = label_of(call, wanted), call.plans[0]
-    ((runs, done, _),) = prepare(wanted.runs(None, board.seeds), dry_run=True).plans
+    ((runs, done, _),) = wanted.runs(None, board.seeds, dry_run=True).plans
     before = f"{len(done.cached)} of them done before, where settings are not chosen anew"
     what = f"{board.seeds} seeds of {label} with each T, and of uniform routing"
     tuning = trials.suite.tuning

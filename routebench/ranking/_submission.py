@@ -19,10 +19,11 @@ from routebench.engine import reproduce
 from routebench.engine.agreement import Agreement, compare
 from routebench.engine.isolation import Scratch
 from routebench.engine.results import Record, Store, checksum, pack, unpack, unsealed
-from routebench.engine.running import PlannedRun, prepare
+from routebench.engine.running import PlannedRun
 from routebench.engine.suites import Cell, ChosenSettings
 from routebench.engine.tuning import choose
 from routebench.errors import UserError
+from routebench.options import RankOptions
 from routebench.ranking._boards import ACCURACY, PACKED, PublishedBoard, board_of, published
 from routebench.ranking._measuring import Wanted, best_of, label_of, part_of
 from routebench.ranking._standing import Machines, Standing, standing_of
@@ -66,7 +67,7 @@ def claim_of(wanted: Wanted) -> ClaimedPlace:
     Raises:
         UserError: it cannot be planned, or trials have no result.
     """
-    call = prepare(wanted.trials())
+    call = wanted.trials()
     label = label_of(call, wanted)
     trials = [*call][-1]
     if missing := call.store.missing([cell.key for cell in trials.plan.cells]):
@@ -75,7 +76,7 @@ def claim_of(wanted: Wanted) -> ClaimedPlace:
     with Scratch() as folder:
         file = Path(folder) / SETTINGS
         settings.write(file)
-        (runs,) = prepare(wanted.runs(file, wanted.board.seeds))
+        (runs,) = wanted.runs(file, wanted.board.seeds)
     return ClaimedPlace((trials, runs), call.store, label, settings)
 
 
@@ -156,8 +157,10 @@ def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[st
         raise UserError(f"submission: expected --{lacking[0]}, got none")
     if (measure := wanted.board.measure) != ACCURACY:
         raise UserError(f"{wanted.board.title}: expected a board of accuracies, whose answers are kept, got {measure}")
-    if len(wanted.plugins) != 1:
-        raise UserError(f"{wanted.method}: expected a method of one file or folder, got {len(wanted.plugins)} plug-ins")
+    if len(wanted.asked.plugins) != 1:
+        raise UserError(
+            f"{wanted.method}: expected a method of one file or folder, got {len(wanted.asked.plugins)} plug-ins"
+        )
     atomic.expect_place(folder, "the submission", folder=True)
     if folder.exists():
         raise UserError(f"{str(folder)!r} is there already; name another folder with -o")
@@ -170,10 +173,10 @@ def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[st
         whole = Path(made) / "whole"
         _write_results(claim, whole)
         claim.settings.write(whole / SETTINGS)
-        _copy_plugin(wanted.plugins[0], whole / PLUGIN)
+        _copy_plugin(wanted.asked.plugins[0], whole / PLUGIN)
         about = {
             "format": FORMAT, "board": wanted.board.name, "method": wanted.method, "label": claim.label,
-            "plugin": _own_spec(wanted.plugins[0]), "date": f"{datetime.now(UTC):%Y-%m-%d}", **told,
+            "plugin": _own_spec(wanted.asked.plugins[0]), "date": f"{datetime.now(UTC):%Y-%m-%d}", **told,
             "files": {name: _sum(whole / name) for name in _names(whole)},
         }  # fmt: skip
         atomic.write_text(whole / ABOUT, checksum.sealed(about) + "\n")
@@ -282,7 +285,7 @@ def verify(folder: Path, count: int, draw: int, say: Callable[[str], None], besi
         own = Path(made) / "results"
         unpack(folder, own)
         plugin = str(folder / str(about["plugin"]))
-        wanted = Wanted(known.board, str(about["method"]), (plugin,), own)
+        wanted = Wanted(known.board, str(about["method"]), RankOptions(plugins=(plugin,), results=own))
         try:
             claim = claim_of(wanted)
             standing, faults = inspected(claim, known)

@@ -11,7 +11,8 @@ from routebench.analysis import open_folder
 from routebench.analysis.answering import one_class, one_class_in_words
 from routebench.commands import suite
 from routebench.engine.results import Store
-from routebench.engine.running import SuiteOptions, prepare
+from routebench.engine.running import prepare
+from routebench.options import SuiteOptions
 from routebench.registry import analyses
 from routebench.report._headline import headline_of
 from tests.analysis.made_up_folder import write_folder

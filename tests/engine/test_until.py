@@ -5,11 +5,12 @@ import pytest
 
 from routebench.analysis.folder import open_folder
 from routebench.analysis.named import named_pairs
-from routebench.engine.running import Listener, SuiteOptions, prepare
+from routebench.engine.running import Listener, prepare
 from routebench.engine.running._cell import make_record
 from routebench.engine.running._until import extended, needs_of
 from routebench.engine.suites import Choices, ChosenPoint, ChosenSettings, load_suite, plan
 from routebench.errors import UserError
+from routebench.options import SuiteOptions
 from routebench.protocols import Measurement, Metric
 from routebench.statistics import seeds_needed, two_stage_difference
 

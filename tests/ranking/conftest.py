@@ -26,11 +26,12 @@ def tiny(tmp_path_factory):
 @pytest.fixture(scope="session")
 def board(tiny):
     """The small board's name for `--board`, and the folder of its published results for `--beside`."""
-    from routebench.engine.running import SuiteOptions, prepare
+    from routebench.engine.running import prepare
     from routebench.engine.tuning import choose
+    from routebench.options import TuneOptions
 
     suite, published = tiny / "tiny.toml", tiny / "published"
-    call = prepare(SuiteOptions(suite=str(suite), results=tiny / "trials", tuning=True, jobs=1))
+    call = prepare(TuneOptions(suite=str(suite), results=tiny / "trials", jobs=1))
     for planned in call:
         planned.write_plan()
         planned.run(routebench.engine.running.Listener())

@@ -12,6 +12,7 @@ from routebench import ranking
 from routebench.analysis import open_folder
 from routebench.analysis.comparison import comparison_of
 from routebench.errors import UserError
+from routebench.options import RankOptions
 from routebench.ranking import BOARDS, Wanted, board_of, published
 
 REPORTS = Path(__file__).parents[2] / "reports"
@@ -46,7 +47,7 @@ def test_a_board_was_taken_from_the_pack_as_it_is_now(name):
 def test_uniform_routing_is_planned_today_as_it_was_published(name, tmp_path):
     """Else `rank` would refuse the board: publish its results again."""
     board = board_of(name)
-    wanted, known = Wanted(board, "em", results=tmp_path), published(board)
+    wanted, known = Wanted(board, "em", RankOptions(results=tmp_path)), published(board)
     ranking.expect_comparable(wanted, known)
     other = replace(known)
     object.__setattr__(other, "record", lambda key: changed(known.record(key)))

@@ -12,6 +12,7 @@ import torch
 import routebench
 from routebench import ranking
 from routebench.engine.results import Store, checksum, pack, unpack
+from routebench.options import RankOptions
 from routebench.ranking import Wanted, board_of, missed
 from routebench.registry import extensions
 from tests.command import import_once
@@ -44,7 +45,7 @@ def ranked(board, tmp_path_factory):
     with extensions.restored():
         routebench.rank(file, board=name, beside=published, results=own, jobs=1, isolate=False)
     clean(own)
-    wanted = Wanted(board_of(name), "sharper", (str(file),), own)
+    wanted = Wanted(board_of(name), "sharper", RankOptions(plugins=(str(file),), results=own))
     ranking.submit(wanted, ranking.published(board_of(name), published), folder / "sent", TOLD)
     return folder
 

@@ -10,8 +10,9 @@ from routebench import statistics
 from routebench.analysis import Verdict
 from routebench.analysis.folder import open_folder
 from routebench.commands import suite
-from routebench.engine.running import Follower, SuiteOptions, prepare
+from routebench.engine.running import Follower, prepare
 from routebench.engine.running._cell import make_record
+from routebench.options import SuiteOptions
 from routebench.protocols.base import Measurement
 from routebench.registry import analyses
 from routebench.report import answers, between_networks, comparison_table, headline, write_report

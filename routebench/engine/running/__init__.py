@@ -7,10 +7,9 @@ from routebench.engine.running._progress import Display, Follower, Progress, fol
 from routebench.engine.running._queue import Queue
 from routebench.engine.running._run import execute
 from routebench.engine.running._status import listing, time_ahead
-from routebench.engine.running._suite import MOST_THREADS, Call, Counts, PlannedRun, SuiteOptions, prepare
+from routebench.engine.running._suite import Call, Counts, PlannedRun, prepare
 
 __all__ = [
-    "MOST_THREADS",
     "Call",
     "Counts",
     "Display",
@@ -21,7 +20,6 @@ __all__ = [
     "Queue",
     "RunConfig",
     "StoreContext",
-    "SuiteOptions",
     "choose_backend",
     "choose_device",
     "execute",

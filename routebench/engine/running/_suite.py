@@ -7,11 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from annotated_types import Ge, Le
-
-from routebench.arguments import Count, NonNegative, Positive, legal_values
 from routebench.engine.origin import command_line, package_stamp
 from routebench.engine.results import SCHEMA, PlannedCell, Store, digest, preset_in_words
 from routebench.engine.running._choose import choose_config, slow_back_end
@@ -20,91 +17,19 @@ from routebench.engine.running._queue import Queue
 from routebench.engine.running._run import run_cells
 from routebench.engine.running._status import PlanStatus, status_of
 from routebench.engine.running._until import extended
-from routebench.engine.suites import ALL, METHOD, Asked, Cell, Choices, Plan, make_plans, of_session
+from routebench.engine.suites import METHOD, Asked, Cell, Choices, Plan, make_plans, of_session
 from routebench.engine.tuning import with_repeats
-from routebench.errors import UserError, unknown
-from routebench.kernels import BACKENDS
+from routebench.errors import UserError
 from routebench.notation import parse
+from routebench.options import ALL, SuiteOptions, TuneOptions
 from routebench.quantities import written
 from routebench.registry import SHIPPED, models, plugins_of_environment, routing
 
 MEASURING = 20.0
 """Seconds that a dry run may take to measure steps."""
-LEAST_MEMORY = 500_000_000  # bytes
-MOST_THREADS = 1024
-"""The most threads of a run. Where the system gives no more threads, OpenMP crashes the process."""
 
 LONGEST_DATA = 100
 """Characters of a data set's name in that of a plan's file."""
-
-
-@dataclass(frozen=True)
-class SuiteOptions:
-    """The options of `routebench suite`, by the same names.
-
-    `routebench.run_suite` explains each. Times are in seconds, memory in bytes. With `tuning`, trials of settings run
-    instead, as in `routebench tune`; with `baselines`, these alone, as in `routebench rank`.
-
-    Raises:
-        UserError: an option has no legal value, would have no effect, or would stop everything.
-    """
-
-    suite: str
-    preset: str = "quick"
-    methods: tuple[str, ...] = ()
-    data: str | None = None
-    models: tuple[str, ...] = ()
-    baselines: tuple[str, ...] = ()
-    seeds: range | None = None
-    jobs: Count | None = None
-    device: str = "auto"
-    backend: str = "auto"
-    results: Path = Path("results")
-    plugins: tuple[str, ...] = ()
-    threads: Annotated[int, Ge(1), Le(MOST_THREADS)] | None = None
-    isolate: bool | None = None
-    time_limit: Positive | None = None
-    memory_limit: Count | None = None
-    budget: Positive | None = None
-    executor: Annotated[str, Literal["local", "ray"]] = "local"
-    address: str = "auto"
-    gpus_per_run: NonNegative | None = None
-    compile: bool = False
-    cells: tuple[str, ...] = ()
-    loss: str | None = None
-    settings: Path | None = None
-    tuning: bool = False
-    trials: Count | None = None
-    until: Positive | None = None
-    changes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        try:
-            vars(self).update({name: legal.take(name, getattr(self, name)) for name, legal in OPTIONS.items()})
-        except (ValueError, OverflowError) as error:  # of an integer that no float holds, too
-            raise UserError(str(error)) from error
-        if self.executor == "local" and (self.address != "auto" or self.gpus_per_run is not None):
-            raise UserError("--address and --gpus-per-run are for a cluster; add --executor ray, or leave them out")
-        if self.memory_limit is not None and self.memory_limit < LEAST_MEMORY:
-            raise UserError(
-                f"--memory-limit: expected at least {LEAST_MEMORY / 1e6:.0f}MB, of which a process with torch takes "
-                f"most, got {self.memory_limit / 1e6:g}MB"
-            )
-        of_one = (self.data, self.models, self.cells, self.settings, self.tuning, self.changes)
-        if self.suite == ALL and any(of_one):
-            raise UserError(
-                "--data, --model, --run, --settings, --set and tuning belong to one suite; name it instead of `all`"
-            )
-        if self.compile and self.isolate is False:
-            raise UserError(
-                "--compile: the compiler changes torch, so that each run needs a process; leave out --no-isolate"
-            )
-        if self.backend not in BACKENDS:
-            raise unknown("back end", self.backend, BACKENDS)
-
-
-OPTIONS = legal_values(SuiteOptions)
-"""The legal values of each option, as the annotations declare them."""
 
 
 @dataclass(frozen=True)
@@ -231,19 +156,20 @@ class Call:
         return list(dict.fromkeys(filter(None, told)))
 
 
-def prepare(options: SuiteOptions, *, dry_run: bool = False) -> Call:
+def prepare(options: SuiteOptions, *, dry_run: bool = False, baselines: tuple[str, ...] = ()) -> Call:
     """Plans every suite of a call and looks up its status. Executes and writes nothing.
 
     With `dry_run`, files of data sets need not be there, a step of what is to be trained is measured, and the call
-    cannot be run.
+    cannot be run. With `baselines`, these alone run beside the methods, in their plain form.
 
     Raises:
         UserError: an option is wrong, or impossible on this machine.
     """
+    trials = options.trials if isinstance(options, TuneOptions) else None
     choices = Choices(
         tuple(map(parse, options.methods)), data=options.data, seeds=options.seeds, backend=options.backend,
-        models=options.models, baselines=options.baselines, loss=options.loss, settings=options.settings,
-        tuning=options.tuning, trials=options.trials, until=options.until, changes=options.changes,
+        models=options.models, baselines=baselines, loss=options.loss, settings=options.settings,
+        tuning=options.tuning, trials=trials, until=options.until, changes=options.changes,
     )  # fmt: skip
     plugins = tuple(dict.fromkeys([*plugins_of_environment(), *options.plugins]))
     asked = Asked(options.suite, options.preset, choices, plugins, without_data=dry_run)

@@ -4,14 +4,13 @@ from routebench.engine.suites._cell import Cell, cell_of, code_behind, of_sessio
 from routebench.engine.suites._lineup import METHOD, Choices
 from routebench.engine.suites._parts import NamedParts, older_parts, stamped
 from routebench.engine.suites._plan import Plan, plan
-from routebench.engine.suites._planning import ALL, Asked, make_plans
+from routebench.engine.suites._planning import Asked, make_plans
 from routebench.engine.suites._points import expect_name
 from routebench.engine.suites._settings import RULE, ChosenPoint, ChosenSettings, digest_of
 from routebench.engine.suites._suite import load_suite
 from routebench.engine.suites._tuning import FIRST_SEED
 
 __all__ = [
-    "ALL",
     "FIRST_SEED",
     "METHOD",
     "RULE",

@@ -13,6 +13,7 @@ from routebench.engine.suites._lineup import Choices
 from routebench.engine.suites._plan import Plan, plan, preload_of
 from routebench.engine.suites._suite import Suite, load_suite
 from routebench.errors import PluginError, UserError, unknown
+from routebench.options import ALL
 from routebench.registry import (
     EVERY,
     absolute,
@@ -27,8 +28,6 @@ from routebench.registry import (
     telling,
 )
 
-ALL = "all"
-"""Stands in place of a suite's name for every suite with a place in it."""
 Attempt = Callable[["Asked", Mapping[Step, str]], "Planned"]
 """Makes plans in another process, without steps that ended one before.
 

@@ -1,0 +1,202 @@
+"""The options of commands and functions, each declared once, and which contradict each other."""
+# ruff: noqa: RUF009  # an option is the field itself, not its default
+
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+
+from annotated_types import Ge, Gt, Le
+
+from routebench.errors import UserError
+from routebench.options._kinds import (
+    Amount,
+    Argument,
+    Device,
+    Either,
+    File,
+    Flag,
+    Location,
+    Name,
+    Paths,
+    Seeds,
+    Size,
+    Text,
+    Texts,
+    Time,
+    Whole,
+    Word,
+    described,
+)
+
+ALL = "all"
+"""Stands in place of a suite's name for every suite with a place in it."""
+BACKENDS = ("auto", "reference", "fused", "triton")
+"""The same as `routebench.kernels.BACKENDS`, without the import of torch."""
+MOST_THREADS = 1024
+"""The most threads of a run. Where the system gives no more threads, OpenMP crashes the process."""
+
+
+@described
+@dataclass(kw_only=True)
+class Execution:
+    """The options that say where and how runs are executed. None changes what they measure."""
+
+    jobs: Whole = Whole(None, "processes at a time; by default one per core, or per GPU", "N", Ge(1))
+    device: Device = Device(
+        "auto",
+        "device of the networks; cuda is every GPU that torch sees, cuda:N one of them, mps that of an Apple computer",
+        "auto|cpu|cuda|cuda:N|mps",
+    )
+    results: Location = Location(Path("results"), "folder of the results; what it already has is not done again", "DIR")
+    plugins: Paths = Paths(
+        (),
+        "methods, models, data sets, protocols, analyses and suites of your own; ROUTEBENCH_PLUGINS names more, "
+        "separated as in PATH",
+        "FILE.py[:Name]|FOLDER",
+        flag="plugin",
+    )
+    isolate: Either = Either(
+        None,
+        "every run has a process of its own; if not, `jobs` 1 does all in this one; by default where a plug-in takes "
+        "part",
+    )
+    time_limit: Time = Time(
+        None, "most time of a run, such as 30m, or in seconds; beyond it the run becomes a `timeout`", "TIME"
+    )
+    memory_limit: Size = Size(
+        None,
+        "most memory of a run, such as 4GB, or in bytes; beyond it the run becomes an `oom`; by default all runs in "
+        "processes of their own may take 90 % of the machine's memory together, beyond which the largest is stopped",
+        "SIZE",
+    )
+    budget: Time = Time(
+        None,
+        "time such as 20m, or seconds: no run starts that is expected to end later, those of unknown duration may",
+        "TIME",
+    )
+
+
+@described
+@dataclass
+class SuiteOptions(Execution):
+    """The options of `routebench suite` and of `routebench.run_suite`.
+
+    Raises:
+        UserError: an option has no legal value, would have no effect, or would stop everything.
+    """
+
+    suite: Argument = Argument(..., "its name, a TOML file of your own, or `all`")
+    _: KW_ONLY
+    preset: Text = Text(
+        "quick", "preset of the suite, its size and data: smoke, quick, full, or another of its own", "NAME"
+    )
+    methods: Texts = Texts(
+        (),
+        "methods to run instead of the suite's, such as em or dynamic[detach=true]; baselines run all the same",
+        "NAME[k=v,...]",
+        flag="method",
+    )
+    data: Name = Name(
+        None,
+        "data set, instead of the preset's; folder:PATH for your own images, take:N:NAME for N images of a set",
+        "NAME",
+    )
+    models: Texts = Texts((), "networks, instead of the preset's", "NAME", flag="model")
+    seeds: Seeds = Seeds(
+        None, "number of seeds, or the first and the last, such as 10..19; instead of the preset's", "N|A..B"
+    )
+    backend: Word = Word(
+        "auto", "implementation of routing; auto takes the fastest that agrees with the reference", BACKENDS
+    )
+    compile: Flag = Flag(
+        False,
+        "networks are trained as torch.compile makes them, after a comparison with plain ones; each run then has a "
+        "process of its own",
+    )
+    threads: Whole = Whole(
+        None,
+        "threads of torch per run; by default cores / `jobs`, at most OMP_NUM_THREADS, and 1 on a cluster",
+        "N", Ge(1), Le(MOST_THREADS),
+    )  # fmt: skip
+    executor: Word = Word(
+        "local", "place of the runs: this machine, or a running Ray cluster (pip install 'routebench[ray]')",
+        ("local", "ray"),
+    )  # fmt: skip
+    address: Text = Text("auto", "address of the Ray cluster's head", "HOST:PORT")
+    gpus_per_run: Amount = Amount(
+        None,
+        "GPUs for each run on a cluster, such as 0.25; by default 1 if there are GPUs and `device` is not cpu",
+        "X", Ge(0),
+    )  # fmt: skip
+    loss: Name = Name(None, "loss to train every configuration with, whatever the suite says", "NAME")
+    settings: File = File(None, "file of settings that `tune` has chosen, instead of the preset's", "FILE")
+    until: Amount = Amount(
+        None,
+        "points of accuracy: seeds are added until the 95 % interval of every pre-specified comparison is at most this "
+        "to either side",
+        "POINTS", Gt(0),
+    )  # fmt: skip
+    changes: Texts = Texts(
+        (), "other values of keys of the preset, such as training.epochs=20", "KEY=VALUE", flag="set"
+    )
+    cells: Texts = Texts((), "keys of the runs to execute; the plan's others are left out", "KEY", flag="run")
+    beside: File = File(
+        None,
+        "results folder or pack that is shown and tested beside these, as in one folder; it stays as it is",
+        "DIR",
+    )
+
+    tuning = False
+    """Tells whether trials of settings run instead."""
+
+    def __post_init__(self) -> None:
+        if self.executor == "local" and (self.address != "auto" or self.gpus_per_run is not None):
+            raise UserError("--address and --gpus-per-run are for a cluster; add --executor ray, or leave them out")
+        of_one = (self.data, self.models, self.cells, self.settings, self.tuning, self.changes)
+        if self.suite == ALL and any(of_one):
+            raise UserError(
+                "--data, --model, --run, --settings, --set and tuning belong to one suite; name it instead of `all`"
+            )
+        if self.compile and self.isolate is False:
+            raise UserError(
+                "--compile: the compiler changes torch, so that each run needs a process; leave out --no-isolate"
+            )
+
+
+@described
+@dataclass
+class TuneOptions(SuiteOptions):
+    """The options of `routebench tune`, which runs trials of settings."""
+
+    _: KW_ONLY
+    trials: Whole = Whole(None, "trials of every configuration, instead of the suite's number", "N", Ge(1))
+
+    tuning = True
+
+
+@described
+@dataclass(kw_only=True)
+class RankOptions(Execution):
+    """The options of `routebench rank` and of `routebench.rank`."""
+
+    board: Text = Text(
+        "quick",
+        "comparison to join: quick, full, mnist, overlap, viewpoint, transfer or robustness; or that of a suite of "
+        "your own, whose results `beside` names",
+        "NAME|FILE.toml:PRESET",
+    )
+    chosen: Name = Name(
+        None,
+        "the method of the file where it has several, also with hyperparameters, which are then not tuned",
+        "NAME[k=v,...]",
+        flag="method",
+    )
+    beside: File = File(
+        None, "results folder or pack that stands in place of the published results in the package", "DIR"
+    )
+    until: Amount = Amount(
+        None,
+        "points of accuracy: seeds are added until the interval over uniform routing is at most this to either side "
+        "(boards full and mnist)",
+        "POINTS", Gt(0),
+    )  # fmt: skip
+    output: File = File(None, "the page; rank.SUITE.PRESET.html in the results folder by default", "FILE")
