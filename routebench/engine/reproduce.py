@@ -33,8 +33,8 @@ from routebench.engine.running import (
     RunConfig,
     choose_backend,
     choose_device,
-    execute,
     prepare_torch,
+    run_cells,
 )
 from routebench.engine.suites import Cell, NamedParts, cell_of, code_behind, expect_name, parts_of
 from routebench.errors import UserError
@@ -338,7 +338,7 @@ def run_again(cell: Cell, folder: Path, now: Mapping[str, Any]) -> Record:
     store = Store(folder)
     store.prepare()
     config = RunConfig(now["device"], 1, now["threads"], origin=now, backend=now["backend"], isolate=bool(cell.plugins))
-    (made,) = execute(Queue([cell]), store, config, Listener())
+    (made,) = run_cells(Queue([cell]), store, config, Listener())
     return made
 
 

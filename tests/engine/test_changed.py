@@ -1,6 +1,7 @@
 """What is measured is what was planned: code and images that change meanwhile give no number."""
 
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -41,14 +42,12 @@ def test_images_that_change_before_a_cell_give_no_number(of_pictures, pictures, 
 
 
 def test_images_that_change_during_a_cell_give_no_number(of_pictures, pictures, run_all, monkeypatch):
-    measure = _cell._measure
-
-    def meanwhile(*given):
-        found = measure(*given)
+    @contextmanager
+    def meanwhile(cell):
+        yield
         (pictures / "left" / "000.png").unlink()
-        return found
 
-    monkeypatch.setattr(_cell, "_measure", meanwhile)
+    monkeypatch.setattr(_cell, "_sealed", meanwhile)
     (record,) = run_all(of_pictures.cells[:1])
     expect_changed(record, "the images of")
 

@@ -5,7 +5,7 @@ from routebench.engine.running._config import Listener, RunConfig, prepare_torch
 from routebench.engine.running._fits import StoreContext, key_of_fit, load_fit
 from routebench.engine.running._progress import Display, Follower, Progress, follow
 from routebench.engine.running._queue import Queue
-from routebench.engine.running._run import execute
+from routebench.engine.running._run import run_cells
 from routebench.engine.running._status import listing, time_ahead
 from routebench.engine.running._suite import Call, Counts, PlannedRun, prepare
 
@@ -22,13 +22,13 @@ __all__ = [
     "StoreContext",
     "choose_backend",
     "choose_device",
-    "execute",
     "follow",
     "key_of_fit",
     "listing",
     "load_fit",
     "prepare",
     "prepare_torch",
+    "run_cells",
     "time_ahead",
     "torch_as_before",
 ]

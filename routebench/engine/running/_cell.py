@@ -4,6 +4,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -82,7 +83,10 @@ def run_cell(
         with kernels.noting() as used, contextlib.nullcontext() if alone else expect_no_patches():
             _load_plugins(cell)
             expect_as_planned(cell, package)
-            measured = _measure(cell, context)
+            with _sealed(cell):
+                measured: Measurement = protocols[cell.identity.protocol]().measure(
+                    cell.request(), cell.identity.options, context
+                )
             asked = None if context.given is None else shuffled(context.given[1], context.given[0], device)
             expect_as_planned(cell, package)
             found, turned = measured, asked
@@ -126,12 +130,9 @@ def _load_plugins(cell: Cell) -> None:
             load_plugin(plugin)
 
 
-def _measure(cell: Cell, context: StoreContext) -> Measurement:
-    allowed = unfolded(cell.identity.data)
-    with sealed_test_images(allowed) if cell.identity.is_trial else contextlib.nullcontext():
-        protocol = protocols[cell.identity.protocol]()
-        found: Measurement = protocol.measure(cell.request(), cell.identity.options, context)
-    return found
+def _sealed(cell: Cell) -> AbstractContextManager[None]:
+    """Keeps test images from trials."""
+    return sealed_test_images(unfolded(cell.identity.data)) if cell.identity.is_trial else contextlib.nullcontext()
 
 
 def make_record(cell: Cell, status: str, reason: str, found: Measurement, origin: Mapping[str, Any]) -> Record:

@@ -112,8 +112,12 @@ class Here:
         """The active runs: none between calls."""
 
 
-def execute(queue: Queue, store: Store, config: RunConfig, listener: Listener) -> list[Record]:
-    """Executes the runs of a queue as `config` says, and returns their records in the order of finishing."""
+def run_cells(queue: Queue, store: Store, config: RunConfig, listener: Listener) -> list[Record]:
+    """Executes the runs of a queue as `config` says, and returns their records in the order of finishing.
+
+    Where `config` tells no provenance, records have that of this call.
+    """
+    config = config if config.origin else replace(config, origin=_origin(config))
     records = []
     with contextlib.ExitStack() as stack:
         executor = _executor(stack, store, config, listener)
@@ -135,8 +139,8 @@ def _executor(stack: contextlib.ExitStack, store: Store, config: RunConfig, list
     return Here(store, config, listener)
 
 
-def run_cells(queue: Queue, store: Store, config: RunConfig, listener: Listener) -> list[Record]:
-    """Executes the runs of a queue with the provenance of this call, and returns their records."""
+def _origin(config: RunConfig) -> dict[str, Any]:
+    """The provenance of this call."""
     limits = {"time_limit": config.time_limit, "memory_limit": config.memory_limit, "isolate": config.isolate}
     how: dict[str, Any] = {
         "backend": config.backend,
@@ -148,7 +152,5 @@ def run_cells(queue: Queue, store: Store, config: RunConfig, listener: Listener)
     origin: dict[str, Any] = {"command": command_line(), **how, **limits}
     if config.executor == "local":  # on a cluster, the machine of a run tells of itself
         prepare_torch(config)  # before provenance tells of it
-        origin = {**provenance(config.device, command_line(), config.plugins), **origin}
-    else:
-        origin["plugins"] = plugin_hashes(config.plugins)
-    return execute(queue, store, replace(config, origin=origin), listener)
+        return {**provenance(config.device, command_line(), config.plugins), **origin}
+    return {**origin, "plugins": plugin_hashes(config.plugins)}
