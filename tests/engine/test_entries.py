@@ -101,9 +101,7 @@ UNIFORM = '\n[[baselines]]\nname = "uniform"\nvariant = "{0}"\ntraining = {{ los
 
 def _starting(file, **choices):
     suite = load_suite(str(file)).with_entries("quick")
-    return [
-        (one.entry.name, one.entry.variant, one.role) for one in line_up(suite, "quick", Choices(**choices)).starters
-    ]
+    return [(one.entry.name, one.entry.variant, one.role) for one in line_up(suite, "quick", Choices(**choices))[1]]
 
 
 def test_controls_of_one_name_all_run(suite_file):
@@ -163,7 +161,7 @@ def test_variants_that_look_the_same_are_refused(suite_file, other):
 
 def test_a_method_that_is_named_twice_runs_once_however_its_numbers_are_written(suite_file):
     named = tuple(map(parse, ("em[final_lambda=1]", "em[final_lambda=1.0]", "em[final_lambda=0.5]")))
-    starters = line_up(load_suite(str(suite_file("accuracy"))), "quick", Choices(methods=named)).starters
+    starters = line_up(load_suite(str(suite_file("accuracy"))), "quick", Choices(methods=named))[1]
     assert [one.entry.params for one in starters if one.entry.name == "em"] == [
         {"final_lambda": 1},
         {"final_lambda": 0.5},
@@ -180,8 +178,8 @@ def test_plugins_of_one_file_name_that_fail_are_both_told(suite_file, tmp_path):
         file.parent.mkdir()
         file.touch()
     broken = dict(zip(map(str, files), ("no torch", "no numpy"), strict=True))
-    (lost,) = line_up(load_suite(str(suite_file("accuracy"))), "quick", Choices(broken=broken)).lost
-    assert lost[1] == "no torch; no numpy"
+    starters = line_up(load_suite(str(suite_file("accuracy"))), "quick", Choices(broken=broken))[1]
+    assert [one.fault for one in starters if one.lost] == ["no torch; no numpy"]
 
 
 def test_of_two_entries_of_one_method_that_are_tuned_one_may_fail(suite):

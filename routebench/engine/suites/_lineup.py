@@ -63,32 +63,23 @@ class Choices:
 
 @dataclass(frozen=True)
 class Starter:
-    """A method or a baseline that takes part; `fault` says why it cannot be made, and is empty if it can."""
+    """A method or a baseline that takes part.
+
+    Args:
+        entry: what it is.
+        role: `METHOD` or `CONTROL`.
+        fault: why it cannot be made; empty if it can.
+        lost: hash of the plug-ins that should have brought it and failed to import; empty if it is known.
+    """
 
     entry: Entry
     role: str
     fault: str = ""
+    lost: str = ""
 
 
-@dataclass(frozen=True)
-class Lineup:
-    """A preset with the user's choices, and who takes part in it.
-
-    Args:
-        preset: the preset as chosen.
-        starters: methods first, then baselines that are not among them.
-        lost: methods of plug-ins that failed to import, with the reason.
-        lost_source: hash of these plug-ins' files.
-    """
-
-    preset: Preset
-    starters: tuple[Starter, ...]
-    lost: tuple[tuple[Spec, str], ...] = ()
-    lost_source: str = ""
-
-
-def line_up(suite: Suite, preset_name: str, choices: Choices) -> Lineup:
-    """Applies the user's choices.
+def line_up(suite: Suite, preset_name: str, choices: Choices) -> tuple[Preset, tuple[Starter, ...]]:
+    """The preset as the user chose it, and who takes part in it: methods, baselines not among them, what was lost.
 
     Raises:
         UserError: a name or a hyperparameter is unknown, or no method can run in a network that was asked for.
@@ -112,7 +103,8 @@ def line_up(suite: Suite, preset_name: str, choices: Choices) -> Lineup:
         _expect_networks(suite, preset, [one.entry for one in starters if one.role == METHOD])
     files = {str(file): file for spec in choices.broken for file in plugin_files(spec)}
     source = digest({name: file.read_text(errors="replace") for name, file in files.items()})
-    return Lineup(preset, tuple(starters), tuple(lost), source)
+    starters += [Starter(Entry(spec.name, spec.params), METHOD, reason, source) for spec, reason in lost]
+    return preset, tuple(starters)
 
 
 def _is_wanted(baseline: Entry, preset: Preset, choices: Choices) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from routebench.data import Dataset, Taken, whole_name
 from routebench.engine.results import TRIALS, Identity
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins
-from routebench.engine.suites._lineup import Choices, Lineup, line_up
+from routebench.engine.suites._lineup import Choices, Starter, line_up
 from routebench.engine.suites._parts import stamped
 from routebench.engine.suites._points import Point, expect_chosen, expect_few, expect_learnable, points_of
 from routebench.engine.suites._settings import ChosenPoint, ChosenSettings
@@ -89,10 +89,10 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
             suit the suite; settings shall be tuned but the suite has no table for it, or chosen settings are missing.
     """
     suite = suite.with_entries(preset_name)
-    lineup = line_up(suite, preset_name, choices)
+    preset, starters = line_up(suite, preset_name, choices)
     if choices.tuning:
-        return _plan_of_trials(suite, lineup, choices)
-    preset, data, points = points_of(suite, lineup.preset, lineup)
+        return _plan_of_trials(suite, preset, starters, choices)
+    preset, data, points = points_of(suite, preset, starters)
     settings = ChosenSettings.read(suite.settings_file(preset.settings), suite.name) if preset.settings else None
     cells = _cells(points, preset.seeds, settings)
     expect_chosen(preset, data, cells)
@@ -134,15 +134,15 @@ def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choic
     return settings.told(whole_name(preset.data)) if is_any else NONE_TUNED
 
 
-def _plan_of_trials(suite: Suite, lineup: Lineup, choices: Choices) -> Plan:
+def _plan_of_trials(suite: Suite, whole: Preset, starters: Sequence[Starter], choices: Choices) -> Plan:
     """Alternates between configurations, one trial of each at a time, on the scored folds."""
     tuning = _budget(suite, choices)
     trying = replace(suite, protocol=TUNING, tuning=tuning)
-    parts = [points_of(trying, _on_fold(lineup.preset, tuning, fold), lineup) for fold in range(tuning.scored)]
-    expect_few(suite, lineup.preset, tuning.trials * sum(len(point.grid) for _, _, points in parts for point in points))
+    parts = [points_of(trying, _on_fold(whole, tuning, fold), starters) for fold in range(tuning.scored)]
+    expect_few(suite, whole, tuning.trials * sum(len(point.grid) for _, _, points in parts for point in points))
     entries = [point.cell.identity for point in parts[0][2] if not point.cell.broken]
     tuning.expect_known(entries, Place(suite.file, "tuning"))
-    shipped = _shipped(suite, lineup.preset, tuning, choices)
+    shipped = _shipped(suite, whole, tuning, choices)
     each, kept = [], {}
     for point in (point for _, _, points in parts for point in points):
         for iterations in point.grid:

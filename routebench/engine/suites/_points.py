@@ -11,7 +11,7 @@ from routebench.data import Dataset, Tokens, at_most, declared_where_missing
 from routebench.engine.isolation import step
 from routebench.engine.results import Identity, is_plain
 from routebench.engine.suites._cell import Cell, cell_of, code_behind, plain
-from routebench.engine.suites._lineup import METHOD, Lineup, Starter
+from routebench.engine.suites._lineup import Starter
 from routebench.engine.suites._parts import stamped
 from routebench.engine.suites._suite import Entry, Preset, Suite
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL
@@ -41,13 +41,14 @@ class Point:
     fixed: frozenset[str] = frozenset()
 
 
-def points_of(suite: Suite, preset: Preset, lineup: Lineup) -> tuple[Preset, Dataset[Any], list[Point]]:
+def points_of(suite: Suite, preset: Preset, starters: Sequence[Starter]) -> tuple[Preset, Dataset[Any], list[Point]]:
     """The preset with its data set's full name, the data set, and the checked points."""
     preset, data = _usable(suite, preset)
     points = [
         _point(suite, preset, model, one, data.fingerprint)
         for beside in preset.models
-        for one in lineup.starters
+        for one in starters
+        if not one.lost
         for model in one.entry.networks(beside)
     ]
     protocol = protocols[suite.protocol]
@@ -55,7 +56,7 @@ def points_of(suite: Suite, preset: Preset, lineup: Lineup) -> tuple[Preset, Dat
     if protocol.trains:  # type: ignore[attr-defined]
         expect_learnable(suite, data, [point.cell.identity for point in points])
     _expect_buildable(preset, data, [point.cell.identity for point in points])
-    points += _lost_points(points[0].cell.identity, lineup) if points else []
+    points += [_lost_point(points[0].cell.identity, one) for one in starters if one.lost and points]
     expect_few(suite, preset, len(preset.seeds) * sum(len(point.grid) for point in points))
     return preset, data, points
 
@@ -127,18 +128,10 @@ def expect_learnable(suite: Suite, data: Dataset[Any], points: Sequence[Identity
             )
 
 
-def _lost_points(like: Identity, lineup: Lineup) -> list[Point]:
-    """Points of methods whose plug-in failed to import; their identities change when its files do.
-
-    Args:
-        like: identity of a method that runs.
-        lineup: the line-up with what was lost.
-    """
-    like = replace(like, role=METHOD, routed=True, source=lineup.lost_source)
-    return [
-        Point(cell_of(replace(like, method=spec.name, method_params=plain(spec.params)), reason), [None])
-        for spec, reason in lineup.lost
-    ]
+def _lost_point(like: Identity, lost: Starter) -> Point:
+    """The point of a method whose plug-in failed to import; its identity, else as `like`, changes when its files do."""
+    own = replace(like, method=lost.entry.name, method_params=plain(lost.entry.params), role=lost.role)
+    return Point(cell_of(replace(own, routed=True, source=lost.lost), lost.fault), [None])
 
 
 def _expect_buildable(preset: Preset, data: Dataset[Any], points: Sequence[Identity]) -> None:
