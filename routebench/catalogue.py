@@ -16,7 +16,6 @@ from typing import Any
 from routebench.atomic import write_bytes
 from routebench.cache import cache_folder
 from routebench.errors import UserError, one_line_of, unknown
-from routebench.notation import parse
 from routebench.plain import from_toml
 from routebench.recipe import NOW, REGISTRIES, VERSIONS
 from routebench.recipes import recipes
@@ -216,7 +215,7 @@ def shipped_version(kind: str, name: str) -> int | None:
     if kind in VERSIONS:
         return VERSIONS[kind].get(name, 1)
     kinds = next((plural for plural, registry in EVERY.items() if registry is REGISTRIES.get(kind)), f"{kind}s")
-    kinds, name = (kind, name) if kind == "data" else (kinds, parse(name).name)
+    kinds, name = (kind, name) if kind == "data" else (kinds, name.partition("[")[0])
     known = catalogue(kinds=(kinds,))[kinds]
     return next((one.get("version", 1) for one in known if one["name"] == name and "origin" not in one), None)
 

@@ -14,7 +14,7 @@ from reports.speed import tsai, yardstick
 from routebench import kernels
 from routebench.capsules import Capsules
 from routebench.capsules.layers import ConvCapsules, DenseCapsules, PrimaryCapsules
-from routebench.losses import LOSSES, Moment
+from routebench.losses import loss_at_end
 from routebench.models import CapsuleNetwork, Output, build
 from routebench.ops import length, squash
 from routebench.routing import factory
@@ -238,7 +238,7 @@ def _cross_entropy(output: Output, labels: Tensor) -> Tensor:
 
 
 def _margin(output: Output, labels: Tensor) -> Tensor:
-    return LOSSES["margin"](output, labels, Moment())
+    return loss_at_end("margin")(output, labels)
 
 
 TSAI_PASSES = 4

@@ -8,10 +8,10 @@ import torch
 
 from routebench.capsules import Capsules
 from routebench.capsules.layers import ConvCapsules
-from routebench.commands import suite
 from routebench.errors import UserError
 from routebench.kernels import BACKENDS, Sums, backend, fused, noting, reference, sweep, trust, using, wished
 from routebench.ops import Competition, Windows
+from routebench.options import SuiteOptions, options_of
 from routebench.routing import factory
 from tests.kernels.sweeps import SMALL_GRID, random_sweep
 
@@ -72,7 +72,7 @@ def test_a_back_end_that_does_not_exist():
 
 
 def test_the_command_line_knows_every_back_end():
-    assert suite.BACKENDS == BACKENDS
+    assert options_of(SuiteOptions)["backend"].legal.choices == BACKENDS
 
 
 def test_what_was_used_is_noted():

@@ -100,6 +100,6 @@ def _contrasted(images: Tensor, spread: Tensor, margin: int) -> Tensor:
     return (mean + spread * (images - mean)).clamp(0, 1)
 
 
-augmentations.register("smallnorb-jitter")(Jitter())
-augmentations.register("smallnorb-jitter-clipped")(Jitter(clipped=True))
+augmentations.register("smallnorb-jitter", version=1)(Jitter())
+augmentations.register("smallnorb-jitter-clipped", version=1)(Jitter(clipped=True))
 augmentations.register("smallnorb-jitter-yl1993", version=2)(ColourJitter())
