@@ -122,8 +122,10 @@ def layers_by_size(runs: Runs) -> DataFrame:
     times = times.sort_values("value").drop_duplicates(["method", "part"])
     keys = ["method", "part", "backend", "batch", "iterations"]
     memory = _means(results, "training_memory").set_index(keys)["value"].rename("mb") / MEGABYTE
-    of_one = ["method", "part", "batch"]
-    floors = results[results["metric"] == "training_floor"].groupby(of_one)["value"].min().rename("floor")
+    of_one = ["method", "part", "batch", "iterations"]
+    least = results[results["metric"] == "training_floor"]
+    least = least.assign(iterations=least["iterations"].fillna(0).astype(int))
+    floors = least.groupby(of_one)["value"].min().rename("floor")
     table = times.rename(columns={"value": "ms"}).join(memory, on=keys).join(floors, on=of_one)
     sizes = DataFrame([size_of_layer(part) for part in table["part"]], index=table.index, columns=["tokens", "parents"])
     table = table.join(sizes).assign(distance=table["ms"] / table["floor"])
