@@ -117,7 +117,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
             arrays=arrays, training=_settings_in(kept, "training"),
             hyperparameters=_settings_in(kept, "method_params"), tuning=_settings_in(kept, "tuning"),
             primary=_primary_of(facts, [content[name] for name in cells["plan"].unique()]), trials=_trials_of(facts),
-            yours=frozenset(facts.get("yours", ())),
+            yours=_yours_of(cells, content),
         )  # fmt: skip
         parts.append(part)
         plans[part.name] = facts
@@ -129,6 +129,12 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
 def _in_words_of_today(plan: Mapping[str, Any]) -> dict[str, Any]:
     """The plan of a suite of routebench, its sentences in words of today."""
     return {**plan, **{key: wording.of_today(str(plan.get(key, ""))) for key in ("question", "caveat")}}
+
+
+def _yours_of(cells: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+    """The labels of the user's methods, each by the plan that its runs are of."""
+    pairs = cells[["plan", "label"]].drop_duplicates().itertuples(index=False)
+    return frozenset(label for plan, label in pairs if label in content[plan].get("yours", ()))
 
 
 def _primary_of(plan: Mapping[str, Any], all_plans: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

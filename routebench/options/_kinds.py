@@ -78,7 +78,8 @@ class Option(Generic[Given, Kept]):
     @property
     def given(self) -> Any:
         """The types that a program may give."""
-        return get_args(type(self).__orig_bases__[0])[0]  # type: ignore[attr-defined]  # typing gives it to subclasses
+        bases = type(self).__orig_bases__  # type: ignore[attr-defined]  # typing gives it to subclasses
+        return next(get_args(base)[0] for base in bases if get_args(base))
 
     def checked(self, value: Any) -> Any:
         """The meaning of a value of whatever type, which a program gives."""
@@ -143,28 +144,24 @@ class Word(Option[str, str]):
         return str(_legal(self.legal, value, value))
 
 
-class Texts(Option[str | Sequence[str], tuple[str, ...]]):
+class _Several:
+    """One value or several, as texts."""
+
+    repeats = True
+
+    read = staticmethod(several)
+
+    def typed(self, text: str) -> str:
+        """One of them."""
+        return str(self.checked(text)[0])  # type: ignore[attr-defined]  # it is an option
+
+
+class Texts(_Several, Option[str | Sequence[str], tuple[str, ...]]):
     """One text or several."""
 
-    repeats = True
 
-    read = staticmethod(several)
-
-    def typed(self, text: str) -> str:
-        """One of them."""
-        return str(self.checked(text)[0])
-
-
-class Paths(Option[str | Path | Sequence[str | Path], tuple[str, ...]]):
+class Paths(_Several, Option[str | Path | Sequence[str | Path], tuple[str, ...]]):
     """One path or several, as texts."""
-
-    repeats = True
-
-    read = staticmethod(several)
-
-    def typed(self, text: str) -> str:
-        """One of them."""
-        return str(self.checked(text)[0])
 
 
 class Location(Option[Path | str, Path]):

@@ -136,7 +136,7 @@ def test_a_damaged_file_is_refused(tmp_path, name, left):
 
 
 def told_of(file: Path) -> str:
-    """What is said of a file; empty where it can be read."""
+    """The error for a file; empty where it can be read."""
     try:
         load(f"features:{file}")
     except UserError as error:

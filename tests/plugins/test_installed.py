@@ -30,15 +30,23 @@ packages = ["{module}"]
 OBJECT = METHOD.format(name="x", class_name="FromElsewhere").replace('@routing.register("x")\n', "")
 
 
+LOSS = """
+def half(output, labels, moment):
+    "Half the softmax cross entropy."
+    return -output.logits.log_softmax(dim=1).gather(1, labels[:, None]).mean() / 2
+"""
+
+
 @pytest.fixture(scope="module")
 def target(tmp_path_factory):
     """A folder that pip has installed two packages into: one that works, one whose import fails."""
     made, target = tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("installed")
     points = 'decorated = "capsule_lab.routing"\nfrom-elsewhere = "capsule_lab.plain:FromElsewhere"\n'
-    points += '[project.entry-points."routebench.suites"]\nlab = "capsule_lab"'
+    points += '[project.entry-points."routebench.suites"]\nlab = "capsule_lab"\n'
+    points += '[project.entry-points."routebench.losses"]\nlab-loss = "capsule_lab.plain:half"'
     package(made / "lab", "capsule-lab", "routing", points, {
         "__init__.py": "", "routing.py": "from .names import NAME\n" + method("x").replace('"x"', "NAME"),
-        "names.py": "NAME = 'lab-method'", "plain.py": OBJECT, "suites/lab-question.toml": suite("lab-method"),
+        "names.py": "NAME = 'lab-method'", "plain.py": OBJECT + LOSS, "suites/lab-question.toml": suite("lab-method"),
     })  # fmt: skip
     broken = {"__init__.py": "import absent_module_of_a_package"}
     package(made / "broken", "broken-lab", "routing", 'broken = "broken_lab"', broken)
@@ -92,8 +100,10 @@ def test_its_suites_are_listed_without_torch(program):
 
 def test_a_method_is_measured_by_the_suite_of_its_package(program, tmp_path):
     call = ("suite", "lab-question", "--preset", "smoke", "--jobs", "1", "--plugin", PARTS, "--data", "digits200")
-    done = program(*call)
+    done = program(*call, "--loss", "lab-loss")
     assert done.returncode == 0, done.stderr + done.stdout
     assert "lab-method" in done.stdout
     records = [json.loads(file.read_text()) for file in tmp_path.glob("results/records/*.json")]
     assert [record["status"] for record in records if record["identity"]["method"] == "lab-method"] == ["ok"]
+    assert {record["identity"]["training"]["loss"] for record in records} == {"lab-loss"}
+    assert all(record["identity"]["source"] for record in records)  # its code counts

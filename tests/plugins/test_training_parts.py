@@ -240,7 +240,7 @@ def test_a_folder_has_places_for_them(write):
     }  # fmt: skip
 
 
-def test_a_suite_is_trained_tuned_and_reproduced_with_them(write, call, tmp_path):
+def test_a_suite_is_trained_and_reproduced_with_them(write, call, tmp_path):
     write({"mine.py": EXAMPLE.read_text()})
     own = {"optimizer": "nadam", "schedule": "polynomial", "augmentation": "erasing[share=0.5]"}
     changes = [f"--set=training.{key}={value}" for key, value in own.items()]
@@ -263,6 +263,54 @@ def test_a_suite_is_trained_tuned_and_reproduced_with_them(write, call, tmp_path
     assert refused.code == 2
     assert "unknown loss 'focal'" in refused.error
     assert not (tmp_path / "others").exists()
+
+
+TUNED = """
+question = "Which loss?"
+version = 1
+protocol = "accuracy"
+training = { epochs = 1, optimizer = "nadam" }
+[tuning]
+trials = 2
+folds = 3
+take = 300
+[tuning.training]
+loss = [LOSSES]
+[[methods]]
+name = "static"
+[presets.smoke]
+data = "mnist5k"
+model = "capsnet-small"
+iterations = [1]
+seeds = 1
+"""
+
+
+def test_tuning_looks_among_them_each_in_one_form(write, call, tmp_path):
+    own = write(
+        {
+            "mine.py": EXAMPLE.read_text(),
+            "own.toml": TUNED.replace("LOSSES", '"focal[ gamma = 2.0 ]", "focal[gamma=1]"'),
+        }
+    )
+    asked = ("own.toml", "--preset", "smoke", "--plugin", "mine.py", "--jobs", "1")
+    done = call("tune", *asked)
+    assert done.code == 0, done.error
+    records = (tmp_path / "results" / "records").glob("*.json")
+    trained = {json.loads(file.read_text())["identity"]["training"]["loss"] for file in records}
+    assert trained == {"focal", "focal[gamma=1.0]"}
+    settings = tmp_path / "results" / "own.smoke.settings.json"
+    assert {one["point"]["loss"] for one in json.loads(settings.read_text())["choices"]} <= trained
+    assert call("suite", *asked, "--settings", settings, "--data", "take:300:mnist5k", "--dry-run").code == 0
+    for names, told in (
+        ('"focal", "focal[gamma=2]"', "expected two different values or more to look among, got ['focal', 'focal']"),
+        ('"focal", "focla"', "unknown loss 'focla'; did you mean 'focal'?"),
+        ('"focal", "focal[gamma=-1]"', "loss 'focal': gamma must be a number of at least 0, got -1"),
+    ):
+        (own.parent / "own.toml").write_text(TUNED.replace("LOSSES", names))
+        refused = call("tune", *asked)
+        assert refused.code == 2
+        assert f"own.toml: key 'tuning.training.loss': {told}" in refused.error
 
 
 def test_they_are_listed(call, write):

@@ -46,5 +46,10 @@ def test_runs_come_before_the_trials_that_chose_their_settings():
     assert "best trial" not in re.search(r"<h1[^>]*>(.*?)</h1>", text)[1]
 
 
+def test_methods_that_were_asked_for_in_several_calls_are_all_marked():
+    runs = {part.preset: part for part in open_folder(REPORTS / "routers-quick").parts}["quick"]
+    assert runs.yours == {"soft-moe", "expert-choice", "sinkhorn-token-choice"}
+
+
 def test_a_report_is_published():
     assert FOLDERS

@@ -185,7 +185,7 @@ def test_slopes_are_finite_where_a_parent_is_wanted_by_nobody(size):
 
 
 def test_an_entropy_of_zero_has_no_slope():
-    """Of an assignment, and of the plan between one child and one parent, which is 1 whatever the cost."""
+    """An assignment has no slope, nor has the plan between one child and one parent, which is 1 whatever the cost."""
     logits = 1e3 * torch.eye(4, dtype=torch.float64)[None]
     for given in (logits, logits[:, :1, :1]):
         masses = torch.zeros_like(given[:, :1]), torch.zeros_like(given[:, :, :1])

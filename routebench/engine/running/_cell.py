@@ -90,20 +90,10 @@ def run_cell(
             asked = None if context.given is None else shuffled(context.given[1], context.given[0], device)
             expect_as_planned(cell, package)
             found, turned = measured, asked
-    except StoreFull:  # no record could be written either: the suite ends
-        raise
-    except Changed as error:
-        status, reason = "changed", str(error)
-    except Diverged as error:
-        status, reason = "diverged", f"{error} of training"
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        status, reason = "oom", one_line(error)
-    except SystemExit as error:
-        status, reason = "failed", f"it called sys.exit({error.code!r})"
-    except KeyboardInterrupt:
+    except (StoreFull, KeyboardInterrupt):  # of the first, no record could be written either: the suite ends
         raise
     except BaseException as error:  # noqa: BLE001  # whatever a method does must not end the suite
-        status, reason = "failed", one_line(error)
+        status, reason = _failure(error)
     ran_on = {"backends": sorted(used | context.backends), "seconds": time.perf_counter() - started}
     ran_on |= {"code": cell.code.shipped} if cell.code else {}
     record = make_record(cell, status, reason, found, {**origin, **ran_on})
@@ -128,6 +118,20 @@ def _load_plugins(cell: Cell) -> None:
     with sealed_test_images(unfolded(cell.identity.data)):
         for plugin in cell.plugins:
             load_plugin(plugin)
+
+
+def _failure(error: BaseException) -> tuple[str, str]:
+    """Status and reason of a run that raised."""
+    match error:
+        case Changed():
+            return "changed", str(error)
+        case Diverged():
+            return "diverged", f"{error} of training"
+        case MemoryError() | torch.OutOfMemoryError():
+            return "oom", one_line(error)
+        case SystemExit():
+            return "failed", f"it called sys.exit({error.code!r})"
+    return "failed", one_line(error)
 
 
 def _sealed(cell: Cell) -> AbstractContextManager[None]:

@@ -40,12 +40,13 @@ def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _point(value: Any, place: Place) -> Mapping[str, Any]:
     """Settings by name. Those of the recipe are legal; the network and the method check theirs when they are built."""
-    content: Mapping[str, Any] = TABLE(value, place)
+    content = dict(TABLE(value, place))
     for name, one in content.items():
         if not name.startswith((OF_MODEL, OF_METHOD)):
             if name not in LEGAL:
                 raise place.below(name).wrong(f"unknown{nearest(name, LEGAL)}")
-            legal(LEGAL[name])(one, place.below(name))
+            read = legal(LEGAL[name])(one, place.below(name))
+            content[name] = read if isinstance(one, str) else one  # a name with hyperparameters has one form
     return content
 
 

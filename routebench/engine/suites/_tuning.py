@@ -10,7 +10,7 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
-from routebench.arguments import Among, Count, Legal, Range, legal_values
+from routebench.arguments import Among, Count, Legal, Names, Range, legal_values
 from routebench.data import FOLD, whole_name
 from routebench.engine.results import Identity
 from routebench.engine.suites._toml import Place, by_key, expect, expect_known, in_todays_words
@@ -50,16 +50,26 @@ _RECIPE = {*LEGAL} - {"train_on"}  # trials leave out what they are scored by
 def _recipe_hyperparameters(value: Any, place: Place) -> dict[str, Hyperparameter]:
     """Hyperparameters of the recipe, each of which a recipe has and takes."""
     table = expect_known(in_todays_words(value, place, NOW), place, {NOW.get(key, key) for key in _RECIPE})
-    found = {key: hyperparameter(one, place.below(key)) for key, one in table.items()}
-    for key, one in found.items():
-        _expect_legal(one, LEGAL[STORED_AS.get(key, key)], place.below(key))
-    return {STORED_AS.get(key, key): one for key, one in found.items()}
+    found = {}
+    for key, one in table.items():
+        setting = STORED_AS.get(key, key)
+        read = hyperparameter(one, place.below(key))
+        _expect_legal(read, LEGAL[setting], place.below(key))
+        found[setting] = _in_one_form(read, LEGAL[setting], place.below(key))
+    return found
 
 
 def _expect_legal(one: Hyperparameter, legal: Legal, place: Place) -> None:
     for value in one.values if isinstance(one, Among) else (one.low, one.high):
-        if not legal.fits(value):
-            raise place.wrong(f"expected {legal}, got {value!r}")
+        if told := legal.fault(value):
+            raise place.wrong(told)
+
+
+def _in_one_form(one: Hyperparameter, legal: Legal, place: Place) -> Hyperparameter:
+    """The same, with names of registered functions as results have them: `focal[gamma=2]` is `focal` by default."""
+    if not (isinstance(one, Among) and isinstance(legal.choices, Names)):
+        return one
+    return hyperparameter([legal.take(place.path, value) for value in one.values], place)
 
 
 @dataclass(frozen=True)
