@@ -12,19 +12,23 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 
 
 def test_version_authors_and_licence_of_the_citation():
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert citation["version"] == PROJECT["version"]
-    assert citation["license"] == PROJECT["license"]
-    assert [author["name"] for author in citation["authors"]] == [author["name"] for author in PROJECT["authors"]]
+    assert CITATION["version"] == PROJECT["version"]
+    assert CITATION["license"] == PROJECT["license"]
+    assert [author["name"] for author in CITATION["authors"]] == [author["name"] for author in PROJECT["authors"]]
 
 
 def test_the_changelog_begins_with_what_is_unreleased_and_has_this_version():
-    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
-    assert headings[:2] == ["Unreleased", PROJECT["version"]]
+    headings = re.findall(r"^## (.+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert headings[:2] == ["Unreleased", f"{PROJECT['version']} – {CITATION['date-released']}"]
+
+
+def test_the_readme_names_this_version():
+    assert re.findall(r"alpha, version ([\d.]+\d)", (ROOT / "README.md").read_text()) == [PROJECT["version"]]
 
 
 def test_hooks_call_what_make_setup_installs():
