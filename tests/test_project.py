@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+WHOLE = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = WHOLE["project"]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 
@@ -51,6 +52,13 @@ def test_forms_have_what_github_asks_for(form):
 def test_the_container_builds_from_a_file_that_is_there():
     container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
     assert (ROOT / ".devcontainer" / container["build"]["dockerfile"]).is_file()
+
+
+def test_the_container_gets_what_the_wheel_is_made_of():
+    packed = {Path(one).parts[1] for one in WHOLE["tool"]["hatch"]["build"]["targets"]["wheel"]["include"]}
+    kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    own = {"constraints.txt", "pyproject.toml", PROJECT["readme"], *PROJECT["license-files"]}
+    assert set(kept) == packed | own
 
 
 def test_versions_of_python_are_those_of_ci():
