@@ -28,6 +28,42 @@ def test_the_changelog_begins_with_what_is_unreleased_and_has_this_version():
     assert headings[:2] == ["Unreleased", f"{PROJECT['version']} – {CITATION['date-released']}"]
 
 
+@pytest.fixture(scope="module")
+def release():
+    """Runs a step of the release in a folder, for a tag."""
+    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())["jobs"]["build"]["steps"]
+    lines = {step["name"]: step["run"] for step in steps if "name" in step}
+
+    def run(name, folder, tag=f"v{PROJECT['version']}"):
+        place = {"GITHUB_SERVER_URL": "https://example.org", "GITHUB_REPOSITORY": "a/b", "GITHUB_REF_NAME": tag}
+        call = ["bash", "-e", "-c", lines[name]]
+        return subprocess.run(call, cwd=folder, env=os.environ | place, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_a_release_has_one_version(release, tmp_path):
+    for name in ("pyproject.toml", "CHANGELOG.md"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    assert release("Compare versions", tmp_path).returncode == 0
+    done = release("Compare versions", tmp_path, "v9.9.9")
+    assert (done.returncode, "got v9.9.9" in done.stdout) == (1, True)
+    (tmp_path / "CHANGELOG.md").write_text("## Unreleased\n")
+    assert release("Compare versions", tmp_path).returncode == 1
+
+
+def test_links_of_a_released_readme_lead_somewhere(release, tmp_path):
+    before = (ROOT / "README.md").read_text()
+    (tmp_path / "README.md").write_text(before)
+    assert release("Point links to the repository", tmp_path).stderr == ""
+    after = (tmp_path / "README.md").read_text()
+    at = f"https://example.org/a/b/blob/v{PROJECT['version']}"
+    meant = [link if "://" in link else f"{at}/{link}" for link in re.findall(r"\]\((.+?)\)", before)]
+    meant[0] = meant[0].replace("blob", "raw")  # the picture
+    assert re.findall(r"\]\((.+?)\)", after) == meant
+    assert re.sub(r"\]\(.+?\)", "", after) == re.sub(r"\]\(.+?\)", "", before)
+
+
 def test_the_readme_names_this_version():
     assert re.findall(r"alpha, version ([\d.]+\d)", (ROOT / "README.md").read_text()) == [PROJECT["version"]]
 
