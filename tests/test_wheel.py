@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -66,6 +67,15 @@ def test_wheel_holds_what_the_checkout_has(wheel):
     assert analyses
     assert {"routebench/py.typed", "routebench/papers/smith/published.csv"} <= package
     assert suites | analyses | package == {name for name in packed if name.startswith("routebench/")}
+
+
+def test_the_source_archive_has_the_golden_numbers_and_what_runs_them(tmp_path):
+    run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, ROOT, cwd=tmp_path)
+    (built,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(built) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    golden = {str(file.relative_to(ROOT)) for file in ROOT.glob("tests/golden/*") if file.is_file()}
+    assert {"Makefile", "constraints.txt", "tests/conftest.py", "tests/golden/golden.json", *golden} <= packed
 
 
 def test_wheel_runs_outside_the_checkout(python, tmp_path):
