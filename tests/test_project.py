@@ -23,6 +23,14 @@ def test_version_authors_and_licence_of_the_citation():
     assert [author["name"] for author in CITATION["authors"]] == [author["name"] for author in PROJECT["authors"]]
 
 
+def test_what_zenodo_is_told_is_the_citation():
+    told = json.loads((ROOT / ".zenodo.json").read_text())
+    assert told["creators"] == [{"name": author["name"]} for author in CITATION["authors"]]
+    same = {"title": "title", "description": "abstract", "license": "license", "keywords": "keywords"}
+    assert {key: told[key] for key in same} == {key: CITATION[name] for key, name in same.items()}
+    assert (told["upload_type"], "version" in told) == ("software", False), "the release's tag is the version"
+
+
 def test_the_changelog_begins_with_what_is_unreleased_and_has_this_version():
     headings = re.findall(r"^## (.+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
     assert headings[:2] == ["Unreleased", f"{PROJECT['version']} – {CITATION['date-released']}"]
