@@ -1,5 +1,6 @@
 """What the documents show is what there is. That the README's plug-in runs, `test_wheel.py` shows."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,28 @@ from routebench.analysis import figures
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "my_routing.py"
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")
+DOCUMENTS = sorted(
+    str(page.relative_to(ROOT))
+    for page in ROOT.rglob("*.md")
+    if page.relative_to(ROOT).parts[0] in {page.name, "reports", "routebench", "suites", "submissions", "tests"}
+)
+"""Those that mkdocs does not see, which checks the links of `docs`."""
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_of_a_document_lead_to_files_and_headings(document):
+    page = ROOT / document
+    for path, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
 
 
 def test_readme_shows_the_example_as_it_is():

@@ -6,6 +6,7 @@ A page asks with `<!-- fill: NAME ARGUMENTS -->` on a line of its own. Formulas 
 
 import inspect
 import json
+import posixpath
 import re
 from collections.abc import Callable, Iterable
 from html import escape
@@ -20,6 +21,7 @@ from sources import named, options, source
 
 ROOT = Path(__file__).parents[2]
 ASKED = re.compile(r"^<!-- fill: (?P<name>[a-z-]+)(?P<arguments>[^>]*) -->$", re.MULTILINE)
+LINK = re.compile(r"\[(?P<words>[^\]]*)\]\((?P<path>(?![a-z]+:)[^)#\s]+)(?P<anchor>(?:#[^)\s]*)?)\)")
 BAR = re.compile(r"\|(?=[^`]*(?:`[^`]*`[^`]*)*$)")
 """A bar with an even number of backticks behind it."""
 
@@ -162,25 +164,56 @@ def sections(path: str) -> str:
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", f"## {told}")
 
 
-def to_the_site(markdown: str) -> str:
-    """Points links from `docs/` to the published results, which work in the repository, to where the site has them."""
-    pages = re.sub(r"\]\(\.\./reports/([\w-]+)/report\.html", r"](reports/\1.html", markdown)
-    return pages.replace("](../reports/README.md#", "](findings.md#")
+def to_the_site(markdown: str, file: str, page: str) -> str:
+    """Points links that work in the repository to where the site has what they lead to.
+
+    Of a link to what the site does not have, its words remain; in `docs` it stays as it is, and mkdocs reports it.
+
+    Args:
+        markdown: text of a file of the repository.
+        file: its path in the repository.
+        page: path of the site's page that shows it.
+    """
+    of_the_site = file.startswith("docs/")
+
+    def pointed(link: re.Match[str]) -> str:
+        told = posixpath.normpath(posixpath.join(posixpath.dirname(file), link["path"]))
+        place = "" if of_the_site and told.startswith("docs/") else _place_of(told)
+        if not place:
+            return link[0] if of_the_site else link["words"]
+        return f"[{link['words']}]({posixpath.relpath(place, posixpath.dirname(page) or '.')}{link['anchor']})"
+
+    return LINK.sub(pointed, markdown)
+
+
+def _place_of(file: str) -> str:
+    """Where the site has a file of the repository; empty for nowhere."""
+    if file == "reports/README.md":
+        return "findings.md"
+    for place, told in {**published_reports(), **published_findings()}.items():
+        if told == ROOT / file:
+            return place
+    return file.removeprefix("docs/") if file.startswith("docs/") else ""
 
 
 def published_reports() -> dict[str, Path]:
-    """The published reports, by the names of their folders."""
-    return {page.parent.name: page for page in sorted((ROOT / "reports").glob("*/report.html"))}
+    """The published reports, by their places on the site."""
+    return {f"reports/{page.parent.name}.html": page for page in sorted((ROOT / "reports").glob("*/report.html"))}
+
+
+def published_findings() -> dict[str, Path]:
+    """What is said of each published report, by its place on the site."""
+    pages = (page.with_name("README.md") for page in published_reports().values())
+    return {f"found/{page.parent.name}.md": page for page in pages}
 
 
 def reports() -> str:
-    """The published reports, with the questions that `reports/README.md` says they answer."""
-    told = (ROOT / "reports" / "README.md").read_text(encoding="utf-8")
-    questions = dict(re.findall(r"^\| \[([\w-]+)\]\([^)]+\) \| ([^|]+) \|", told, re.MULTILINE))
-    if unexplained := published_reports().keys() - questions.keys():
-        raise LookupError(f"reports/README.md has no row for {', '.join(sorted(unexplained))}")
-    rows = ((f"[{name}](reports/{name}.html)", told) for name, told in questions.items() if name in published_reports())
-    return table(["Report", "What it answers"], rows)
+    """`reports/README.md` below its title: the published results, with the question and the answer of each."""
+    _, _, told = (ROOT / "reports" / "README.md").read_text(encoding="utf-8").partition("\n")
+    unexplained = [page.parent.name for page in published_findings().values() if f"]({page.parent.name}/" not in told]
+    if unexplained:
+        raise LookupError(f"reports/README.md has no row for {', '.join(unexplained)}")
+    return to_the_site(told.strip(), "reports/README.md", "findings.md")
 
 
 def steps() -> str:

@@ -1,4 +1,4 @@
-"""What mkdocs runs while it builds: pages are filled in, and the published reports are put beside them."""
+"""What mkdocs runs while it builds: pages are filled in, and the published results are put beside them."""
 
 import sys
 from pathlib import Path
@@ -9,19 +9,24 @@ from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).parent))  # mkdocs imports this file by its path
 
-from filling import fill, published_reports, to_the_site
+from filling import fill, published_findings, published_reports, to_the_site
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Replaces each `<!-- fill: ... -->`, and links to published results."""
+    place = page.file.src_uri
     try:
-        return fill(to_the_site(markdown))
+        return fill(markdown if place in published_findings() else to_the_site(markdown, f"docs/{place}", place))
     except LookupError as error:
         raise PluginError(str(error)) from error
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds the published reports, so that they can be clicked through."""
-    for name, report in published_reports().items():
-        files.append(File.generated(config, f"reports/{name}.html", content=report.read_text(encoding="utf-8")))
+    """Adds the published reports, and what is said of each, so that they can be clicked through."""
+    for place, report in published_reports().items():
+        files.append(File.generated(config, place, content=report.read_text(encoding="utf-8")))
+    for place, told in published_findings().items():
+        file = f"reports/{told.parent.name}/README.md"
+        content = to_the_site(told.read_text(encoding="utf-8"), file, place)
+        files.append(File.generated(config, place, content=content))
     return files

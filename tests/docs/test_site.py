@@ -59,6 +59,21 @@ def test_every_page_is_there_and_nothing_of_the_workshop(site):
     assert "Does routing help?" in (site / "reports" / "quick.html").read_text(encoding="utf-8")
 
 
+def test_what_was_found_is_one_screen_with_a_link_to_every_report_and_its_findings():
+    shown = text_of("findings.md")
+    assert len(shown.split()) < 700
+    for folder in (page.parent.name for page in ROOT.glob("reports/*/report.html")):
+        assert f"[{folder}](found/{folder}.md), [report](reports/{folder}.html)" in shown
+    assert "README.md" not in shown and "| gpu |" in shown  # which the site does not have
+
+
+def test_findings_are_pages_whose_links_lead_to_pages(site):
+    found = (site / "found" / "standard.html").read_text(encoding="utf-8")
+    for link in ("../reports/standard.html", "../findings.html", "quick.html#attacks", "../gain.svg"):
+        assert f'"{link}"' in found
+        assert (site / "found" / link.partition("#")[0]).is_file()
+
+
 def test_the_reference_explains_what_is_public(site):
     inventory = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
     known = {tuple(line.split()[:2]) for line in zlib.decompress(inventory).decode().splitlines()}
