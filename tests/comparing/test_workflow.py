@@ -1,8 +1,9 @@
-"""The jobs of `.github/workflows` that compare: their own command lines, run in a shell as they run them."""
+"""The jobs of `.github/workflows` and `docs/gate.md` that compare: their command lines, run in a shell as there."""
 
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -172,3 +173,37 @@ def test_where_a_token_may_write_actions_are_pinned_to_a_commit(file):
 def test_a_push_does_not_stop_the_deployment_under_way():
     cancel = yaml.safe_load((WORKFLOWS / "docs.yml").read_text())["concurrency"]["cancel-in-progress"]
     assert cancel == "${{ github.event_name == 'pull_request' }}"
+
+
+def of_the_page():
+    """The workflow that `docs/gate.md` shows for the repository of a plug-in."""
+    (written,) = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "gate.md").read_text(), re.MULTILINE | re.DOTALL)
+    return yaml.safe_load(written)
+
+
+def test_the_workflow_for_a_plugin_passes_equal_code_and_fails_what_got_worse(tmp_path):
+    workflow = of_the_page()
+    lines = {step["name"]: step["run"] for step in workflow["jobs"]["gate"]["steps"] if "run" in step}
+    assert [*lines] == ["Install", "Measure the base", "Measure the head", "Compare", "Show"]
+    assert "git+" in workflow["env"]["ROUTEBENCH"] and "--extra-index-url" not in lines["Install"]
+    small = workflow["env"] | {"SUITE": "accuracy --preset smoke --seeds 3 --data take:1000:mnist5k"}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    known = small | {"PATH": path, "PYTHONPATH": str(ROOT), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+
+    def run(name):
+        return shell(lines[name], tmp_path, **known)
+
+    good = (ROOT / "examples" / "my_routing.py").read_text()
+    bad = good.replace("squash(total)", "squash(total / votes.children)")  # parents so short that little is learned
+    for side, code in (("base", good), ("head", bad)):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "my_routing.py").write_text(code)
+    for name in ("Measure the base", "Measure the head"):
+        assert (done := run(name)).returncode == 0, done.stderr
+    assert run("Compare").returncode == 1
+    assert run("Show").returncode == 0
+    assert "mean-agreement" in (tmp_path / "summary.md").read_text()
+    assert "18 of them done before, nothing to run" in run("Measure the base").stdout
+    shutil.rmtree(tmp_path / "results" / "head")
+    shutil.copytree(tmp_path / "results" / "base", tmp_path / "results" / "head")
+    assert run("Compare").returncode == 0
