@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 import history
+import measured
 import methods
 from formulas import with_formulas
 from sources import named, options, source
@@ -141,12 +142,13 @@ def method(name: str) -> str:
 
 
 def reference(name: str) -> str:
-    """The foot of a method's page: hyperparameters, departures, claims, cost and citation."""
+    """The foot of a method's page: published results, hyperparameters, departures, claims, cost and citation."""
     header, rows = ["Name", "Default", "Legal values", "Meaning { .of-option }"], methods.hyperparameters(name)
     departures = methods.as_markdown(methods.parts_of(name)["Departures"] or "none.")
     first, *further = methods.work(name)
     once = f"First iteration: {first}. Each further iteration: {further[0]}." if further else f"One pass: {first}."
     parts = {
+        "Published results": published_results(name),
         "Hyperparameters": table(header, rows) if rows else "It has none.",
         "Departures from the publication": departures[:1].upper() + departures[1:],
         "Claims that are measured": "\n".join(f"- {claim}" for claim in methods.claims(name)),
@@ -154,6 +156,18 @@ def reference(name: str) -> str:
         "Cite": methods.citation(name),
     }
     return "\n\n".join(f"## {head}\n\n{text}" for head, text in parts.items())
+
+
+def published_results(name: str) -> str:
+    """What a method reached in the published comparisons, with what limits that."""
+    rows = measured.rows(name)
+    if not rows:
+        return "It is in no published results yet."
+    notes = ["Trials chose the settings of each T. Intervals are 95 %, over seeds, each for itself."]
+    if any("†" in row[1] for row in rows):
+        notes.append("†: the T of a comparison that the suite specified beforehand; others are exploratory.")
+    header = ["Results", "T", "Accuracy, %", "Gain over uniform routing, points"]
+    return "\n\n".join([table(header, rows), " ".join(notes)])
 
 
 def sections(path: str) -> str:

@@ -12,8 +12,8 @@ from routebench.routing import hyperparameters_of, make
 from tests.docs.pages import DOCS, ROOT, fill, text_of
 
 METHODS = sorted(one["name"] for one in catalogue()["methods"])
-PARTS = ["The rule", "Step by step", "When to use it", "Hyperparameters", "Departures from the publication"]
-PARTS += ["Claims that are measured", "Cost", "Cite"]
+PARTS = ["The rule", "Step by step", "When to use it", "Published results", "Hyperparameters"]
+PARTS += ["Departures from the publication", "Claims that are measured", "Cost", "Cite"]
 WORD = re.compile(r"`([^`]+)`")
 
 
@@ -71,6 +71,19 @@ def test_the_work_is_what_the_method_asks_for():
     assert "First iteration: 1 sweep without logits. Each further iteration: 1 sweep." in section("dynamic", "Cost")
     assert "Each further iteration: 1 sweep with second moments." in section("em", "Cost")
     assert "One pass: 1 weighted sum (`aggregate`)." in section("static", "Cost")
+
+
+def test_a_page_has_what_the_method_reached_with_what_limits_it():
+    results = section("dynamic", "Published results")
+    assert "| [Fashion-MNIST](../found/standard.md) | 2 † | 89.76 ± 0.15 | +0.32 [+0.16, +0.48] |" in results
+    assert "| [features of photographs](../found/features.md) | 3 † | 80.88 ± 0.17 | +1.69 [+1.48, +1.89] |" in results
+    assert "| – | 89.43 ± 0.11 | – |" in section("uniform", "Published results")
+    gated = section("self-routing", "Published results")
+    assert "| – † | 85.92 ± 0.12 | −3.52 [−3.68, −3.35] (without its authors' primary capsules; " in gated
+    reconstructed = section("wang-liu", "Published results").splitlines()[3:9]
+    assert all("our reconstruction" in row for row in reconstructed)
+    assert "| 1 | 79.19 ± 0.10 | the same function (" in reconstructed[3]  # as uniform routing
+    assert section("mesh", "Published results").strip() == "It is in no published results yet."
 
 
 def test_the_overview_has_every_method():
