@@ -204,7 +204,7 @@ def _place_of(file: str) -> str:
     """Where the site has a file of the repository; empty for nowhere."""
     if file == "reports/README.md":
         return "findings.md"
-    for place, told in {**published_reports(), **published_findings()}.items():
+    for place, told in {**published_reports(), **published_findings(), **published_pictures()}.items():
         if told == ROOT / file:
             return place
     return file.removeprefix("docs/") if file.startswith("docs/") else ""
@@ -216,15 +216,20 @@ def published_reports() -> dict[str, Path]:
 
 
 def published_findings() -> dict[str, Path]:
-    """What is said of each published report, by its place on the site."""
-    pages = (page.with_name("README.md") for page in published_reports().values())
-    return {f"found/{page.parent.name}.md": page for page in pages}
+    """What is said of each folder of `reports`, by its place on the site."""
+    return {f"found/{page.parent.name}.md": page for page in sorted((ROOT / "reports").glob("*/README.md"))}
+
+
+def published_pictures() -> dict[str, Path]:
+    """The pictures of these pages, by their places on the site."""
+    return {f"found/{picture.name}": picture for picture in sorted((ROOT / "reports").glob("*/*.svg"))}
 
 
 def reports() -> str:
     """`reports/README.md` below its title: the published results, with the question and the answer of each."""
     _, _, told = (ROOT / "reports" / "README.md").read_text(encoding="utf-8").partition("\n")
-    unexplained = [page.parent.name for page in published_findings().values() if f"]({page.parent.name}/" not in told]
+    folders = [page.parent.name for page in [*published_findings().values(), *published_reports().values()]]
+    unexplained = [folder for folder in folders if f"]({folder}/README.md)" not in told]
     if unexplained:
         raise LookupError(f"reports/README.md has no row for {', '.join(unexplained)}")
     return to_the_site(told.strip(), "reports/README.md", "findings.md")

@@ -9,7 +9,7 @@ from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).parent))  # mkdocs imports this file by its path
 
-from filling import fill, published_findings, published_reports, to_the_site
+from filling import fill, published_findings, published_pictures, published_reports, to_the_site
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -22,11 +22,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds the published reports, and what is said of each, so that they can be clicked through."""
-    for place, report in published_reports().items():
-        files.append(File.generated(config, place, content=report.read_text(encoding="utf-8")))
+    """Adds the published reports, and what is said of each folder, so that they can be clicked through."""
+    for place, file in {**published_reports(), **published_pictures()}.items():
+        files.append(File.generated(config, place, content=file.read_text(encoding="utf-8")))
     for place, told in published_findings().items():
-        file = f"reports/{told.parent.name}/README.md"
-        content = to_the_site(told.read_text(encoding="utf-8"), file, place)
+        content = to_the_site(told.read_text(encoding="utf-8"), f"reports/{told.parent.name}/README.md", place)
         files.append(File.generated(config, place, content=content))
     return files
