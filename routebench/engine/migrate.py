@@ -234,7 +234,8 @@ def _write_settings(file: Path, new: Path, found: Migrated) -> None:
     except UserError as error:
         found.left_out.append(str(error))
         return
-    replace(chosen, digest=_renamed(chosen.digest, found)).write(new)
+    choices = tuple(replace(one, trials=one.trials and _renamed(one.trials, found)) for one in chosen.choices)
+    replace(chosen, digest=_renamed(chosen.digest, found), choices=choices).write(new)
 
 
 def _write_sealed(file: Path, content: Mapping[str, Any]) -> None:

@@ -127,7 +127,7 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
         for number, trial in trials.items()
         for cell in trial.cells(runs if number in finalists[entry] else 1)
     ]
-    return ChosenSettings(
+    found = ChosenSettings(
         suite=plan.suite.name,
         suite_version=plan.suite.version,
         preset=plan.preset.name.removesuffix(TRIALS),
@@ -137,11 +137,22 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
         digest=digest_of(keys if before is None else [*keys, before.digest]),
         choices=(
             *(_choice(entry, trials, finalists[entry], runs, chance) for entry, trials in kept.items()),
-            *(() if before is None else before.choices),
+            *(() if before is None else (replace(one, trials=one.trials or before.digest) for one in before.choices)),
         ),
         finalists=wanted if runs > 1 else 1,
         repeats=runs - 1,
     )
+    earlier = _published(plan)
+    return found if earlier is None else found.as_before(earlier)
+
+
+def _published(plan: Plan) -> ChosenSettings | None:
+    """The settings that the tuned preset names; None if it names none, or the file cannot be read."""
+    name = plan.suite.preset(plan.preset.name.removesuffix(TRIALS)).settings
+    try:
+        return ChosenSettings.read(plan.suite.settings_file(name), plan.suite.name) if name else None
+    except UserError:
+        return None
 
 
 def at_ends(plan: Plan, settings: ChosenSettings) -> list[str]:

@@ -127,9 +127,36 @@ def test_entries_that_the_user_did_not_name_keep_settings_of_the_same_budget(sui
         ("cnn", "cnn-small", None),
     }
     assert found.trials == 4 and found.digest != "d"
+    assert {choice.trials for choice in found.choices if choice.method != "heinsen"} == {"d"}  # as they were chosen
+    assert {choice.trials for choice in found.choices if choice.method == "heinsen"} == {""}
     found.write(tmp_path / "mine.json")
     final = Choices(methods=(parse("heinsen"),), settings=tmp_path / "mine.json")
     assert all(cell.identity.tuning for cell in plan(made, "quick", final).cells)
+
+
+def test_what_tuning_again_leaves_as_it_was_keeps_its_results(suite, tried, settings, tmp_path, run_all, store):
+    """The suite brings settings of other trials, which chose the same for all entries but the CNN."""
+    cnn, *others = sorted(settings.choices, key=lambda choice: choice.method != "cnn")
+    earlier = replace(settings, digest="earlier", choices=(replace(cnn, score=cnn.score / 2), *others))
+    earlier.write(tmp_path / "brought.json")
+    made = suite()
+    made = replace(made, folder=tmp_path, presets={"quick": replace(made.preset("quick"), settings="brought.json")})
+    run_all(tried.cells)
+    found = choose(replace(tried, suite=made), store)
+    assert {choice.trials for choice in found.choices if choice.method != "cnn"} == {"earlier"}
+    assert [choice.trials for choice in found.choices if choice.method == "cnn"] == [""]
+    assert f"(trials earlier for 5, {settings.digest} for 1)" in found.told("digits200")
+    found.write(tmp_path / "found.json")
+    assert ChosenSettings.read(tmp_path / "found.json", "tuned") == found
+    before, now = (plan(made, "quick", Choices(settings=tmp_path / name)) for name in ("brought.json", "found.json"))
+    keys = [{cell.label: cell.key for cell in one.cells if cell.identity.seed == 0} for one in (before, now)]
+    assert {label for label in keys[0] if keys[0][label] != keys[1][label]} == {"cnn"}
+
+
+@pytest.mark.parametrize("changes", [{"trials": 2}, {"data": "mnist5k"}, {"suite_version": 2}, {"repeats": 1}])
+def test_settings_chosen_otherwise_lend_no_name(settings, changes):
+    assert settings.as_before(replace(settings, digest="earlier", **changes)) == settings
+    assert settings.as_before(settings) == settings
 
 
 @pytest.mark.parametrize(

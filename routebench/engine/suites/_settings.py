@@ -2,6 +2,7 @@
 
 import json
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -62,6 +63,8 @@ class ChosenPoint:
         score: its accuracy in per cent, the mean over the folds that it was tried on, and over repeats.
         diverged, failed: the number of its trials that did.
         point: the settings, by name.
+        trials: digest of the trials that it was chosen from, where these are not those of the whole file: a
+            configuration that was chosen earlier keeps its own, and so its results.
     """
 
     method: Annotated[str, text("the name of a method")]
@@ -72,6 +75,7 @@ class ChosenPoint:
     diverged: Natural
     failed: Natural
     point: Annotated[Mapping[str, Any], _point]
+    trials: Annotated[str, text("a digest")] = ""
 
     @property
     def entry(self) -> tuple[str, str, int | None]:
@@ -112,7 +116,9 @@ class ChosenSettings:
     def write(self, file: Path) -> None:
         """Writes them as JSON, sealed by a checksum."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_text(file, checksum.sealed({"rule": RULE, **asdict(self)}) + "\n")
+        choices = [{key: one for key, one in asdict(choice).items() if (key, one) != ("trials", "")}
+                   for choice in self.choices]  # fmt: skip
+        write_text(file, checksum.sealed({"rule": RULE, **asdict(self), "choices": choices}) + "\n")
 
     @classmethod
     def read(cls, file: Path, suite: str) -> "ChosenSettings":
@@ -150,8 +156,33 @@ class ChosenSettings:
             f"Settings of {len(self.choices)} configurations were tuned with one budget: each has the best of "
             f"{self.trials}{short} trials{self._repeated} on held-out parts of the training images of {where}. "
             f"Trials are given folds of training images, and their code is refused test images, unless it reads files "
-            f"itself{other} (trials {self.digest})."
+            f"itself{other} (trials {', '.join(self._digests)})."
         )
+
+    @property
+    def _digests(self) -> list[str]:
+        """Digests of the sets of trials; with several, the number of configurations that each chose."""
+        counts = Counter(choice.trials or self.digest for choice in self.choices)
+        return [*counts] if len(counts) == 1 else [f"{name} for {count}" for name, count in counts.most_common()]
+
+    def as_before(self, earlier: "ChosenSettings") -> "ChosenSettings":
+        """The same settings, in which each choice that an earlier file has too names the trials of that file.
+
+        So the results that rest on it keep their keys when configurations are added or tuned again.
+
+        Args:
+            earlier: settings of the same suite, preset, data and number of trials; of others, none counts.
+        """
+        rule = ("suite", "suite_version", "preset", "data", "trials", "finalists", "repeats")
+        if any(getattr(self, name) != getattr(earlier, name) for name in rule):
+            return self
+        return replace(self, choices=tuple(self._as_before(choice, earlier) for choice in self.choices))
+
+    def _as_before(self, choice: ChosenPoint, earlier: "ChosenSettings") -> ChosenPoint:
+        then = earlier.choices if not choice.trials else ()
+        same = next((one for one in then if replace(one, trials="") == choice), None)
+        trials = choice.trials if same is None else same.trials or earlier.digest
+        return replace(choice, trials="" if trials == self.digest else trials)
 
     @property
     def _repeated(self) -> str:
@@ -179,7 +210,7 @@ class ChosenSettings:
         chosen = self.of(identity, label)
         if chosen is None or any(chosen.point.get(name, value) != value for name, value in values(identity, fixed)):
             return None
-        tuning = {"point": dict(chosen.point), "score": chosen.score, "trials": self.digest}
+        tuning = {"point": dict(chosen.point), "score": chosen.score, "trials": chosen.trials or self.digest}
         return replace(settled(identity, chosen.point), tuning=tuning)
 
 
