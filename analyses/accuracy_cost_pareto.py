@@ -17,6 +17,7 @@ from routebench.analysis import (
     Column,
     Estimate,
     Method,
+    Role,
     Row,
     Runs,
     analysis_of,
@@ -45,16 +46,17 @@ FRONT, OPEN, DOMINATED = "front", "not told apart", "dominated"
 WHOLE = "network"  # the suite `cost` times it as a part
 
 
-@analysis_of("", "pareto", place=20, folder=True)
+@analysis_of("", "pareto", place=20, folder=True, role=Role.PRICE)
 def accuracy_cost_pareto(parts: tuple[Runs, ...]) -> Analysis | None:
-    """Accuracy (%) and cost of every method and T; costs are those of the suite `cost`, or of the shortest fit."""
+    """Accuracy (%) and cost of every method and T; costs are those of the suite `cost`, or else of the shortest fit."""
     fronts = [front for part in parts if part.protocol == "accuracy" and (front := _front(part, parts)) is not None]
+    fronts = [front for front in fronts if front.unit == STEP] or fronts
     if not fronts:
         return None
     shown = fronts[:PANELS]
     return Analysis(
         title="Accuracy against cost",
-        reading=" ".join(_reading(front, several=len(fronts) > 1) for front in fronts),
+        reading="Which methods does nothing beat that costs no more?",
         table=pd.concat([front.table for front in fronts], ignore_index=True),
         figure=figures.figure_of(_panels, shown, height=3.2 * len(shown), rows=len(shown)),
         columns=_columns(several=len(fronts) > 1),
@@ -83,10 +85,10 @@ class Front:
     borrowed: tuple[str, ...]
     left_out: tuple[str, ...]
 
-    @property
-    def title(self) -> str:
-        """Names the results."""
-        return f"{self.runs.suite}, {self.runs.preset}, {self.runs.data}, {self.runs.model}"
+
+def _title(runs: Runs) -> str:
+    """Names the results."""
+    return f"{runs.suite}, {runs.preset}, {runs.data}, {runs.model}"
 
 
 def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
@@ -103,7 +105,14 @@ def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
     rows: list[Row] = [row for row in found.measured.to_dict("records") if row["method"] in costs]
     if len(rows) < 2:
         return None
-    where = {"suite": runs.suite, "preset": runs.preset, "data": runs.data, "network": runs.model, "unit": unit}
+    where = {
+        "title": _title(runs),
+        "suite": runs.suite,
+        "preset": runs.preset,
+        "data": runs.data,
+        "network": runs.model,
+        "unit": unit,
+    }
     rows = [{**row, **where, **costs[row["method"]]} for row in rows]
     table = DataFrame({**row, **verdict} for row, verdict in zip(rows, _verdicts(runs, rows), strict=True))
     table["order"] = [-row["mean"].mean for row in rows]
@@ -196,18 +205,6 @@ def _cost(row: Row) -> str:
 
 def _by(row: Row) -> str:
     return wording.listed(row["ahead"], 3) if row["ahead"] else wording.NOTHING
-
-
-def _reading(front: Front, *, several: bool) -> str:
-    table = front.table
-    best = [*table.loc[table["verdict"] == FRONT, "method"]]
-    beaten, undecided = (int((table["verdict"] == kind).sum()) for kind in (DOMINATED, OPEN))
-    where = f"{front.title}: " if several else ""
-    only = "Only baselines are" if all(method.is_control for method in best) else "On the front"
-    names = wording.listed(best, 5)
-    told = f"{only} on the front: {names}" if only.startswith("Only") else f"{only}, by the means: {names}"
-    measured = "clearly dominated" if front.unit == STEP else "dominated, by times that other work may have disturbed"
-    return f"{where}{told}; {beaten} of {len(table)} {'is' if beaten == 1 else 'are'} {measured}, {undecided} may be."
 
 
 def _notes(front: Front, fronts: int) -> list[str]:

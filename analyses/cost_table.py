@@ -4,8 +4,8 @@ import math
 
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, numbers, run, wording
-from routebench.analysis.cost import Costs, costs_of, noise_in_words, part_in_words, parts_of, step_times
+from routebench.analysis import Analysis, Column, Main, Method, Row, Runs, analysis_of, numbers, run, wording
+from routebench.analysis.cost import MEGABYTE, Costs, costs_of, noise_in_words, part_in_words, parts_of, step_costs
 
 EXTRA = "slope of the straight line over T, with its 95 % interval"
 DISTANCE = (
@@ -32,16 +32,37 @@ def cost_table(runs: Runs) -> Analysis | None:
         table=found.table,
         columns=_columns(found.table),
         notes=(*_notes(found), *found.absent),
-        main=_main(runs),
+        main=_main(runs, found.noise),
     )
 
 
-def _main(runs: Runs) -> Main | None:
-    """The time of a training step of the whole network at its largest batch, on each method's fastest back end."""
-    steps = step_times(runs, "network")
+def _main(runs: Runs, noise: float) -> Main | None:
+    """The time of a training step of the whole network, as a multiple of that of uniform routing where it was timed."""
+    steps = step_costs(runs, "network")
     if steps.empty:
         return None
-    return Main.of("training_time", "mean", table=steps)
+    told = f"× uniform routing, less is better; {100 * noise:.2g} % is noise"
+    shown, small = _multiples(steps, noise), _small(runs, noise)
+    return Main.of("training_time", "mean", table=steps, shown=shown, small=small, explained=told if shown else "")
+
+
+def _multiples(table: DataFrame, noise: float) -> dict[Method, str]:
+    """`1.2 ×` by method: its cost by that of uniform routing, to the last digit above noise; else empty."""
+    costs = {method: float(cost) for method, cost in zip(table["method"], table["mean"], strict=True)}
+    base = next((cost for method, cost in costs.items() if method.is_base), math.nan)
+    ratios = {method: cost / base for method, cost in costs.items()} if base > 0 else {}
+    return {method: f"{wording.within(ratio, noise * ratio)} ×" for method, ratio in ratios.items()}
+
+
+def _small(runs: Runs, noise: float) -> dict[Method, str]:
+    """`1.1 ×, 17 MB` by method: inference by that of uniform routing, and memory of a training step."""
+    inference = step_costs(runs, "network", "inference_time")
+    memory = step_costs(runs, "network", "training_memory")
+    times = _multiples(inference, noise) if len(inference) else {}
+    told = {method: [f"inference {text}"] for method, text in times.items()}
+    for row in memory.to_dict("records"):
+        told.setdefault(row["method"], []).append(f"{row['mean'].mean / MEGABYTE:.0f} MB")
+    return {method: ", ".join(texts) for method, texts in told.items()}
 
 
 def _columns(table: DataFrame) -> tuple[Column, ...]:
@@ -85,7 +106,7 @@ def _reading(found: Costs) -> str:
     own = own.assign(at_most=own["ms"] + numbers(own["ms_extra"]) * (own["most"] - 1))
     fastest = own.sort_values("at_most", kind="stable").drop_duplicates("method").sort_values("method")
     where = f"{part_in_words(own['part'].iloc[0])}, batch {own['batch'].iloc[0]:,}"
-    told = [_clause(row) for row in fastest[fastest["beyond_noise"]].to_dict("records")]
+    told = [_clause(row, found.noise) for row in fastest[fastest["beyond_noise"]].to_dict("records")]
     lost = [*fastest.loc[~fastest["beyond_noise"], "method"]]
     sentences = [f"One more iteration costs {wording.listed(told, 12)} ({where})"] if told else []
     if lost:
@@ -93,14 +114,16 @@ def _reading(found: Costs) -> str:
     return f"{'. '.join([*sentences, noise_in_words(found).capitalize()])}."
 
 
-def _clause(row: Row) -> str:
+def _clause(row: Row, noise: float) -> str:
+    """`2 ms and 0.5 MB with EM`: of the time only the digits that stand out from noise."""
     memory = f" and {_megabytes(row['mb_extra'].mean)} MB" if row["mb_extra"].known else ""
-    where = "" if row["backend"] == "fused" else f" ({row['backend']})"
-    return f"{wording.significant(row['ms_extra'].mean)} ms{memory} with {row['method']}{where}"
+    where = "" if row["backend"] in ("fused", "auto") else f" ({row['backend']})"
+    time = row["ms_extra"].mean
+    return f"{wording.within(time, noise * abs(time))} ms{memory} with {row['method']}{where}"
 
 
 def _megabytes(value: float) -> str:
-    return f"{value:.1f}".replace("-", "−").replace("−0.0", "0.0")
+    return "less than 0.1" if abs(value) < 0.1 else wording.fixed(value, 1)
 
 
 def _notes(found: Costs) -> list[str]:

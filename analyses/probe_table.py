@@ -16,6 +16,7 @@ from routebench.analysis import (
     Row,
     Runs,
     analysis_of,
+    answer_of,
     best_first,
     gains_over,
     run,
@@ -37,6 +38,7 @@ FEATURES = {  # in the order of the table
     OWN_ANSWER: "no probe: the class with the highest score",
 }
 METRIC = "linear-probe accuracy"
+QUESTION = "How well does a linear classifier tell classes by these features?"
 AS_THEY_ARE = "maximal_0"
 LEFT_OPEN = {
     "generative-capsules": "Priors, optimizer and training time of generative capsules are not given there.",
@@ -55,13 +57,14 @@ def probe_table(runs: Runs) -> Analysis | None:
     views = _views(found)
     ours = _wide(found, views)
     table = _with_published(ours, runs, views)
+    main = _main(runs, ours, views)
     return Analysis(
         title="What a linear classifier reads off features",
-        reading=" ".join([_reading(ours, _compared(views)), *_collapsed(runs, found)]),
+        reading=" ".join([answer_of(main, runs) or QUESTION, *_collapsed(runs, found)]),
         table=table,
         columns=_columns(views),
         notes=(*_notes(ours, found), *_published_notes(table)),
-        main=_main(runs, ours, views),
+        main=main,
         hidden=_apart(table),
     )
 
@@ -224,63 +227,12 @@ def _explained(view: str) -> str:
     return f"{told}, trained upright; accuracy, %"
 
 
-def _reading(table: DataFrame, views: list[str]) -> str:
-    first, last = views[0], views[-1]
-    main = best_first(table[table["main"]], last)
-    best = _subject(main)
-    seen, those = f"digits {_in_words(last)}", f"those {_in_words(last)}"
-    if views == [AS_THEY_ARE]:
-        seen, those = "test digits", "them"
-    told = f"Read linearly, features of {best['method']} tell {best[last]:.1} % of {seen}"
-    if first != last:
-        told += f", and {best[first]:.1} % of {_in_words(first)} ones"
-    sentences = [told]
-    if others := _others(main, best, last):
-        sentences.append(f"Of {those}, {wording.listed(others)}")
-    if main["unsupervised"].all():
-        sentences.append("None of these models saw labels" if len(main) > 1 else "It saw no labels")
-    return f"{'. '.join(sentences)}."
-
-
 def _collapsed(runs: Runs, found: DataFrame) -> list[str]:
     same = constant(by_seed(runs), turned_up_to(found[found["feature"] != OWN_ANSWER]))
     told = [f"{method} with {wording.plural(len(seeds), 'seed')}" for method, seeds in same.items()]
     if not told:
         return []
     return [f"Features that are constant, so that a probe says one class of every image: {wording.listed(told, 9)}."]
-
-
-def _subject(main: DataFrame) -> Row:
-    """The best method, preferably one trained with labels; without methods, the best baseline."""
-    seen = main if main["unsupervised"].all() else main[~main["unsupervised"]]
-    methods = seen[[not method.is_control for method in seen["method"]]]
-    best: Row = (methods if len(methods) else seen).iloc[0].to_dict()
-    return best
-
-
-def _others(main: DataFrame, best: Row, view: str) -> list[str]:
-    """Tells what the subject is compared with: uniform routing, the best other baseline and model without labels."""
-    rest = [row for row in main.to_dict("records") if row["method"] != best["method"]]
-    blind = bool(main["unsupervised"].all())
-    controls = [row for row in rest if row["method"].is_control and row["unsupervised"] == blind]
-    uniform = [row for row in controls if row["method"].label == BASELINE]
-    others = [row for row in controls if row["method"].label != BASELINE]
-    if not blind:
-        others = [row for row in others if row[view].mean > best[view].mean]
-    told = [f"uniform routing tells {row[view]:.1} %" for row in uniform[:1]]
-    told += [f"the baseline {row['method']} tells {row[view]:.1} %" for row in others[:1]]
-    if not blind:
-        unseen = [row for row in rest if row["unsupervised"]][:1]
-        told += [f"{row['method']}, which saw no labels, tells {row[view]:.1} %" for row in unseen]
-    return told
-
-
-def _in_words(view: str) -> str:
-    kind, _, what = view.partition("_")
-    if what == "0":
-        return "upright"
-    told = {"maximal": "turned by up to {}°", "alike": "turned by up to {}° as in training", "fixed": "turned by {}°"}
-    return told.get(kind, "in {}").format(what)
 
 
 def _notes(table: DataFrame, found: DataFrame) -> list[str]:

@@ -16,8 +16,8 @@ from routebench.analysis import (
     Row,
     Runs,
     Verdict,
-    among,
     analysis_of,
+    answer_of,
     numbers,
     run,
     table_of,
@@ -47,7 +47,7 @@ NONE = (
     "All seeds attack the same images. Intervals and p over seeds say nothing of other images, and nothing else here "
     "does: which images withstood was not kept, or which of them show one object is unknown."
 )
-TOLD = {Verdict.UNTESTABLE: "is untested", Verdict.OPEN: "is not shown"}
+QUESTION = "How much accuracy is left under attack?"
 
 
 @analysis_of("robustness", "robustness-table", place=10)
@@ -58,19 +58,20 @@ def robustness_table(runs: Runs) -> Analysis | None:
         return None
     means, count = _means(runs, eps), int(of_all(runs, "attacked_images"))
     table = _table(runs, means, eps)
+    main = Main.of(
+        "attacked_accuracy",
+        "worst",
+        f"Under attack, ε {eps}, {count} images",
+        gains=compared(runs, BASELINE, under("worst", eps=eps)),
+        both=with_other_images(runs, BASELINE, under("worst", eps=eps)),
+    )
     return Analysis(
         title=f"Accuracy under attack, eps {eps}",
-        reading=_reading(table, eps, count),
+        reading=_reading(main, runs, table),
         table=table,
         columns=_columns(table, means),
         notes=(*_notes(runs, eps), *_of_images(table), *_published_notes(runs, table)),
-        main=Main.of(
-            "attacked_accuracy",
-            "worst",
-            f"Under attack, ε {eps}, {count} images",
-            gains=compared(runs, BASELINE, under("worst", eps=eps)),
-            both=with_other_images(runs, BASELINE, under("worst", eps=eps)),
-        ),
+        main=main,
     )
 
 
@@ -134,52 +135,11 @@ def _gain(key: str) -> Callable[[Row], str]:
     return text
 
 
-def _reading(table: DataFrame, eps: str, count: int) -> str:
-    rows = table.to_dict("records")
-    best, routed = rows[0], [row for row in rows if not row["method"].is_control]
-    of = among(table["method"])
-    kept = _kept(best, ". This is ")
-    first = f"At eps {eps}, {best['method']} has the highest accuracy under all attacks{of}: {kept}"
-    if best["method"].is_control and routed:
-        best = routed[0]
-        first += f". Of the routing methods, {best['method']} has the highest: {_kept(best, '. This is ')}"
-    others = {row["method"].label: row for row in rows if row is not best}
-    told = [_told(others[base], best, base) for base in BASELINES if base in others]
-    return f"{'. '.join([first, *told, *_decided([row for row in routed if row is not best], count)])}."
-
-
-def _decided(rows: list[Row], count: int) -> Iterator[str]:
-    """Tells which are significantly better or worse than a baseline, on these images and if others were drawn."""
-    for base, name in BASELINES.items():
-        for verdict in (Verdict.BETTER, Verdict.WORSE):
-            found = [row for row in rows if row[f"gain_{base}"].verdict is verdict]
-            if found:
-                names = wording.listed([row["method"] for row in found], len(found))
-                anew = _anew(found, base, verdict)
-                yield f"Significantly {verdict} than {name} on these {count} images: {names}{anew}"
-
-
-def _anew(rows: list[Row], base: str, verdict: Verdict) -> str:
-    """Tells which differences would be significant if images were drawn anew too; empty where it is unknown."""
-    if not any(row[f"both_{base}"].known for row in rows):
-        return ""
-    left = [row["method"] for row in rows if row[f"both_{base}"].verdict is verdict]
-    who = "all of them" if len(left) == len(rows) else wording.listed(left, len(left)) if left else "none of them"
-    return f" (with other images, too: {who})"
-
-
-def _kept(row: Row, doubting: str) -> str:
-    return f"{row['worst']:±.1} %{'' if row['verdict'] == 'believable' else doubting + row['verdict']}"
-
-
-def _told(other: Row, best: Row, base: str) -> str:
-    """Compares the best routing method, or the best of all, with a baseline."""
-    gain, both = best[f"gain_{base}"].verdict, best[f"both_{base}"]
-    verdict = TOLD.get(gain, "is shown on these images")
-    if verdict not in TOLD.values() and both.known:
-        verdict += ", with other images too" if both.verdict is gain else ", with other images not"
-    name = BASELINES[base][0].upper() + BASELINES[base][1:]
-    return f"{name}: {other['worst']:.1} % (a difference to {best['method']} {verdict})"
+def _reading(main: Main, runs: Runs, table: DataFrame) -> str:
+    """The decisions at the main budget, and the methods whose number a check doubts."""
+    doubted = [row["method"] for row in table.to_dict("records") if row["verdict"].startswith(Verdict.SUSPECT)]
+    told = f"Checks doubt the numbers of {wording.listed(doubted, 6)}." if doubted else ""
+    return " ".join(filter(None, (answer_of(main, runs) or QUESTION, told)))
 
 
 def _notes(runs: Runs, eps: str) -> list[str]:

@@ -1,7 +1,5 @@
 """The sparsity of the class capsules, and how far coupling singles out one parent."""
 
-from pandas import DataFrame
-
 from routebench.analysis import (
     BASELINE,
     METHOD,
@@ -13,9 +11,7 @@ from routebench.analysis import (
     analysis_of,
     gains_over,
     run,
-    standing,
     table_of,
-    wording,
 )
 
 SCORES = {"layer": "classes", "of": "activation"}
@@ -38,7 +34,6 @@ COLUMNS = (
             where=COUPLING),
     SEEDS,
 )  # fmt: skip
-DECIDED_FROM, EVEN_BELOW = 0.5, 0.05  # T-scores
 
 
 @analysis_of("sparsity", "sparsity-table", place=10)
@@ -49,7 +44,7 @@ def sparsity_table(runs: Runs) -> Analysis | None:
         return None
     return Analysis(
         title="Sparsity of class capsules, and of the coupling into them",
-        reading=_reading(table),
+        reading="How sparse are class capsules, and how selective is the coupling into them?",
         table=table,
         columns=COLUMNS,
         notes=(
@@ -65,23 +60,6 @@ def sparsity_table(runs: Runs) -> Analysis | None:
             explained="0: uniform coupling; 1: one parent",
             gains=gains_over(BASELINE, runs.by_seed("t_score", **COUPLING)),
         ),
-    )
-
-
-def _reading(table: DataFrame) -> str:
-    rows = table.to_dict("records")
-    best, uniform = rows[0], [row for row in rows if row["method"].label == BASELINE]
-    beside = f", uniform routing {uniform[0]['hoyer']:.2}" if uniform and best not in uniform else ""
-    first = f"Class scores are most concentrated with {best['method']} (Hoyer {best['hoyer']:.2}{beside})"
-    known = sorted((row for row in rows if row["t_score"].known), key=lambda row: standing(row, "t_score"))
-    if not known:
-        return f"{first}."
-    decided = [row["method"] for row in known if row["t_score"].mean >= DECIDED_FROM]
-    even = sum(row["t_score"].mean < EVEN_BELOW for row in known)
-    told = f"singles out parents with {wording.listed(decided, 3)}" if decided else "singles out parents with no method"
-    return (
-        f"{first}. Coupling {told}. It is nearly equal for all parents with {even} of {len(known)} "
-        f"(T-score below {EVEN_BELOW:g})."
     )
 
 

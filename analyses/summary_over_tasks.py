@@ -62,7 +62,7 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
         table=table,
         figure=figures.figure_of(_draw, by_label, _colours(parts), height=4.0),
         columns=(
-            Column("Method", "label", lambda row: f"{row['label']}{_counted(row)}", numeric=False),
+            Column("Method", "label", lambda row: f"{row['title']}{_counted(row)}", numeric=False),
             Column(
                 "Interquartile mean, points",
                 "iqm",
@@ -114,6 +114,7 @@ def _row(label: str, pairs: Tasks) -> dict[str, object]:
     gains = _gains(pairs)
     return {
         "label": label,
+        "title": pairs[0].ours.method.title,
         "iqm": Estimate.of(interquartile_mean_over_tasks(gains)),
         "improvement": Estimate.of(probability_of_improvement(ours, theirs), 100),
         "runs": sum(map(len, gains)),
@@ -135,8 +136,8 @@ def _colours(parts: tuple[Runs, ...]) -> dict[str, str]:
 
 def _reading(table: DataFrame, tasks: int) -> str:
     rows = table.to_dict("records")
-    above = [f"{row['label']}{_counted(row)}" for row in rows if row["iqm"].low > 0 and not row["lost"]]
-    below = [f"{row['label']}{_counted(row)}" for row in rows if row["iqm"].high < 0]
+    above = [f"{row['title']}{_counted(row)}" for row in rows if row["iqm"].low > 0 and not row["lost"]]
+    below = [f"{row['title']}{_counted(row)}" for row in rows if row["iqm"].high < 0]
     told = [f"better than uniform routing: {wording.listed(above, 8)}"] if above else []
     told += [f"worse: {wording.listed(below, 8)}"] if below else []
     if not any(math.isfinite(row["iqm"].low) for row in rows):

@@ -122,7 +122,7 @@ def _reading(table: DataFrame) -> str:
     )
     widest = max(rows, key=lambda row: np.nan_to_num(row["spread"]))
     return (
-        f"{_best(rows)}. {often}. "
+        f"{often}. {_best(rows)}. "
         f"Settings matter most to {widest['method']}: its trials' standard deviation is {widest['spread']:.1f} points."
         f"{_repeated(table)}"
     )

@@ -9,6 +9,7 @@
 """
 
 from routebench.analysis import figures, wording
+from routebench.analysis._answer import answer_of
 from routebench.analysis._estimate import (
     MISSING,
     Estimate,
@@ -66,6 +67,7 @@ __all__ = [
     "Verdict",
     "among",
     "analysis_of",
+    "answer_of",
     "at_stake",
     "base_of",
     "believed",

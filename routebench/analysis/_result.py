@@ -39,6 +39,7 @@ class Role(StrEnum):
     CLAIMS = "verdicts on what papers say in words"
     PUBLISHED = "verdicts on numbers that papers print"
     NETWORKS = "each method on one network beside itself on another"
+    PRICE = "accuracy against cost"
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Main:
             empty without comparisons. `gains_over` makes them from values by seed.
         both: the same differences as if test samples were drawn anew too; empty where nothing is known of that.
         named: the methods whose gain the suite named beforehand; those of others are exploratory. None: all count.
+        shown: texts in place of the numbers, such as multiples of a baseline's, which `explained` then explains.
+        small: texts that stand small beside them.
     """
 
     column: str
@@ -72,6 +75,8 @@ class Main:
     gains: Mapping[Method, Estimate] = field(default_factory=dict)
     both: Mapping[Method, Estimate] = field(default_factory=dict)
     named: Set[Method] | None = None
+    shown: Mapping[Method, str] = field(default_factory=dict)
+    small: Mapping[Method, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, measure: str, column: str = "", title: str = "", **more: Any) -> "Main":

@@ -197,7 +197,7 @@ class Runs:
         chosen = (results["metric"] == metric) & results["value"].notna()
         for column, value in where.items():
             chosen &= (results[column] == value).fillna(False).astype(bool) if column in results else False
-        if as_trained:
+        if as_trained and "test_iterations" in results:
             tested = results["test_iterations"]
             chosen &= (tested == results["iterations"]).fillna(False).astype(bool) | tested.isna()
         kept = [column for column in results if column not in OF_CELLS]  # a folder has dozens of columns

@@ -225,8 +225,8 @@ def notes_on(runs: Runs, found: Comparison) -> list[str]:
         )
     if statistics.CONSTANT in means | gains:
         notes.append("An interval of width zero comes from seeds that gave the same value; it is no certainty.")
-    if found.baseline is None:
-        notes.append("No gain over uniform routing can be given: the baseline `uniform` has no finished run.")
+    if found.baseline is None and any(method.is_base for method in found.contenders):
+        notes.append("No gain over uniform routing can be given: it has no finished run.")
     return [*notes, *assumed(found.table["gain"]), *untested(runs, found.table["gain"])]
 
 

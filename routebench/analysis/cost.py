@@ -144,15 +144,20 @@ def _means(results: DataFrame, metric: str) -> DataFrame:
     return DataFrame(own.groupby(["method", "part", "backend", "batch", "iterations"])["value"].mean()).reset_index()
 
 
-def step_times(runs: Runs, part: str) -> DataFrame:
-    """Milliseconds of one training step at the largest batch, per method and T on its fastest back end.
+def step_costs(runs: Runs, part: str, metric: str = "training_time") -> DataFrame:
+    """The cost of one step at the largest batch, per method and T on the back end that costs least.
+
+    Args:
+        runs: runs of the suite `cost`.
+        part: a part, as `part_in_words` names them.
+        metric: `training_time` or `inference_time`, ms, or `training_memory`, MB.
 
     Returns:
-        columns `method` and `mean`: over seeds, each the mean of its repeats; the quickest first. Empty where the part
+        columns `method` and `mean`: over seeds, each the mean of its repeats; the least first. Empty where the part
         was not measured.
     """
     times = _with_coordinates(runs)
-    times = times[(times["metric"] == "training_time") & (times["part"] == part)]
+    times = times[(times["metric"] == metric) & (times["part"] == part)]
     times = times[times["batch"] == times["batch"].max()]
     rows = [
         {"method": method, "mean": mean_of(own.groupby("seed")["value"].mean(), within=(0.0, math.inf))}

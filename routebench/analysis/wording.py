@@ -89,6 +89,19 @@ def rounded(value: float, half_width: float, *, sign: bool = False) -> str:
     return signed(value, digits) if sign else fixed(value, digits)
 
 
+def within(value: float, error: float) -> str:
+    """`0.8`, `130`: the value to the last digit that its error leaves, so that no digit of it is noise.
+
+    Args:
+        value: to be written.
+        error: how far it may be off; two significant digits are written where it is NaN.
+    """
+    if not error > 0 or not math.isfinite(value):
+        return significant(value)
+    place = math.ceil(math.log10(error / 5))  # 24 % of 0.76 is 0.18: tenths
+    return f"{fixed(round(value, -place), max(0, -place)):s}"
+
+
 def between(low: float, high: float, *, sign: bool = True) -> str:
     """`[−0.5, +2.0]`, rounded by its own width."""
     half = (high - low) / 2
@@ -130,7 +143,7 @@ def listed(things: Sequence[object], most: int = 4) -> str:
 
 def sentences(text: str) -> list[str]:
     """The sentences of a text."""
-    return [*filter(None, re.split(r"(?<=[.!?]) (?=[A-Z])", text))]
+    return [*filter(None, re.split(r"(?<=[.!?]) (?=[A-Z★])", text))]
 
 
 def name_of(label: str, iterations: Any) -> str:

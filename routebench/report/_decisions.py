@@ -94,11 +94,11 @@ class Decisions:
         leader: None where nothing was measured.
         measured: number of methods with a result; those that are the same function count once.
         baseline: whether uniform routing has a result.
-        gains: gain of each routing method over uniform routing, the largest first.
+        gains: gain of each routing method over uniform routing on the same network, the largest first.
         ties: the leader's lead over each method that it beats by the same margin on every seed, where a t-test is
             undefined.
         iterating: the leading routing method minus the same with one iteration, its p corrected over all methods and T;
-            None without such a pair.
+            None without such a pair, and where one iteration is uniform routing, over which it gains already.
         comparison: the comparison behind the decisions.
     """
 
@@ -115,19 +115,39 @@ class Decisions:
         """Decides from all that was measured."""
         found = comparison_of(runs)
         leader = Leader.of(found) if len(found.measured) else None
+        homes = {method.model for method in found.contenders if method.is_base}
         gains = tuple(
             Gain(row["method"], row["gain"])
             for row in found.measured.to_dict("records")
-            if row["gain"].known and not row["method"].is_control
+            if row["gain"].known and not row["method"].is_control and row["method"].model in homes
         )
         ranked = tuple(sorted(gains, key=Gain.place))
-        iterating = _iterating(runs, leader.routed) if leader and leader.routed else None
+        iterating = _iterating(runs, found, leader.routed) if leader and leader.routed else None
         ties = _ties(runs, leader) if leader else {}
         return cls(leader, len(found.measured), found.baseline is not None, ranked, ties, iterating, found)
 
     def with_verdict(self, verdict: Verdict) -> tuple[Gain, ...]:
         """The routing methods that are significantly better, or worse, than uniform routing."""
         return tuple(gain for gain in self.gains if gain.verdict is verdict)
+
+    @property
+    def plans_baseline(self) -> bool:
+        """Tells whether uniform routing was to run at all."""
+        return any(method.is_base for method in self.comparison.contenders)
+
+    @property
+    def over_control(self) -> tuple[Gain, Method] | None:
+        """The best routing method against the best baseline on its network; None without either."""
+        best = self.leader.routed if self.leader else None
+        rows = [
+            one for one in self.comparison.measured["method"] if one.is_control and best and one.model == best.model
+        ]
+        if best is None or not rows:
+            return None
+        control = rows[0]
+        pairs = self.comparison.pairs
+        found = pairs[best, control] if (best, control) in pairs else -pairs.get((control, best), Estimate())
+        return Gain(best, found), control
 
     @property
     def absent(self) -> tuple[Method, ...]:
@@ -164,8 +184,10 @@ def _level(rows: Sequence[Mapping[Any, Any]], lead: Mapping[Any, Any]) -> tuple[
     return tuple(row["method"] for row in rows if row is not lead and standing(row, "mean") == place)
 
 
-def _iterating(runs: Runs, best: Method) -> Gain | None:
+def _iterating(runs: Runs, compared: Comparison, best: Method) -> Gain | None:
     """The method against its own first iteration. The data chose it, so p is corrected for all such pairs."""
+    if any(other.label == best.label for method in compared.contenders if method.is_base for other in method.same):
+        return None
     found = {(one.label, one.model, one.iterations): gain for one, gain in over_first(runs).items()}
     gain = found.get((best.label, best.model, best.iterations))
     return None if gain is None else Gain(best, gain)

@@ -41,7 +41,7 @@ class Headline:
 
 
 def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Headline | None:
-    """The headline of a suite: for suites without accuracies, the reading of the first analysis; None without one.
+    """The headline of a suite: without accuracies, the first analysis's reading; None if that only asks, or is missing.
 
     Args:
         runs: the runs of the suite.
@@ -89,32 +89,33 @@ def _with_seeds(gain: Estimate) -> str:
     )
 
 
-def gain_in_words(subject: object, gain: Estimate, lost: int = 0) -> str:
+def gain_in_words(subject: object, gain: Estimate, lost: int = 0, base: str = UNIFORM) -> str:
     """`EM, T = 1 is 1.6 points above uniform routing [+1.3, +1.9], significant after correction (p < 0.001)`.
 
     Without significance: `EM, T = 2 does not differ significantly from uniform routing: 0 points [−8, +8] ...`.
 
     Args:
         subject: as the sentence names the method.
-        gain: over uniform routing.
+        gain: over the baseline.
         lost: how many of the method's seeds ended without a result.
+        base: the baseline's name.
     """
     if gain.low == gain.high == 0 and gain.verdict is not Verdict.UNTESTABLE:
-        return f"{subject} is as accurate as {UNIFORM}{_with_seeds(gain)}"
+        return f"{subject} is as accurate as {base}{_with_seeds(gain)}"
     interval = f" {wording.between(gain.low, gain.high)}" if gain.has_limits and gain.low < gain.high else ""
     p_value = "" if math.isnan(gain.p_holm) else f"p {wording.probability(gain.p_holm)} after correction"
     if gain.verdict in (Verdict.BETTER, Verdict.WORSE):
         size, way = wording.rounded(abs(gain.mean), gain.half_width), "above" if gain.mean >= 0 else "below"
-        return f"{subject} is {size} points {way} {UNIFORM}{interval}, significant ({p_value})"
+        return f"{subject} is {size} points {way} {base}{interval}, significant ({p_value})"
     size = wording.rounded(gain.mean, gain.half_width, sign=True)
     if gain.verdict is Verdict.UNTESTABLE and lost:
-        left = f"{size} points against {UNIFORM}{interval}{_with_seeds(gain)}"
+        left = f"{size} points against {base}{interval}{_with_seeds(gain)}"
         return (
             f"{subject} lost {wording.plural(lost, 'seed')}, which may be its bad ones, so that no test is made: {left}"
         )
     if gain.verdict is Verdict.UNTESTABLE:
-        return f"{subject} cannot be tested against {UNIFORM}: {size} points{interval}"
-    return f"{subject} does not differ significantly from {UNIFORM}: {size} points{interval} ({p_value})"
+        return f"{subject} cannot be tested against {base}: {size} points{interval}"
+    return f"{subject} does not differ significantly from {base}: {size} points{interval} ({p_value})"
 
 
 def _gained(gain: Gain) -> str:
@@ -127,10 +128,9 @@ def _from_reading(runs: Runs, known: Mapping[str, Analysis] | None) -> Headline 
         found = None if analysis is None else ask(analysis, "headline", runs)
     else:
         found = next((known[name] for name in known if analyses[name] is analysis), None)
-    if not isinstance(found, Analysis):
-        return None
-    title, *said = wording.sentences(found.reading)
-    return Headline(title, tuple(said))
+    told = wording.sentences(found.reading) if isinstance(found, Analysis) else []
+    title, *said = [sentence for sentence in told if not sentence.endswith("?")] or [""]
+    return Headline(title, tuple(said)) if title else None
 
 
 def _title(found: Decisions) -> str:
@@ -141,16 +141,50 @@ def _title(found: Decisions) -> str:
         titles = [*dict.fromkeys(f"{STAR}{method.title}" for method in absent)]
         return f"{wording.listed(titles, NAMED)} {'has' if len(titles) == 1 else 'have'} no result."
     if yours and found.baseline:
-        return "; ".join(map(_gained, yours[:2])) + "."
+        return f"{_gained(yours[0]) if len(yours) == 1 else _of_several(yours)}."
     rows = found.comparison.every["method"]
     routed = [method for method in rows if not method.is_control]
-    if not routed or not found.baseline:
-        missing = f"{UNIFORM} has no finished run" if routed else "only baselines have finished"
-        return f"Whether routing helps was not measured: {missing}."
+    if routed and not found.plans_baseline:
+        return _without_uniform(found)
+    if reason := _unmeasured(found, routed):
+        return f"Whether routing helps was not measured: {reason}."
     if leader.routed is None:
         give = f"{wording.listed(routed, NAMED)} give{'s' if len(routed) == 1 else ''}"
         return f"Routing is not shown to help: {give} what a baseline gives, on every seed."
     return _whether(found)
+
+
+def _unmeasured(found: Decisions, routed: Sequence[Method]) -> str:
+    """The reason why no method can be compared with uniform routing; empty where one can."""
+    if not routed:
+        return "only baselines have finished"
+    if not found.baseline:
+        return f"{UNIFORM} has no finished run"
+    alone = found.leader is not None and found.leader.routed is not None and not found.gains
+    return f"no method ran on the network of {UNIFORM}" if alone else ""
+
+
+def _of_several(yours: Sequence[Gain]) -> str:
+    """`★ A gains 1.2 points over uniform routing; for ★ B and ★ C no difference from it is shown`."""
+    told = []
+    for verdict, way in ((Verdict.BETTER, "above"), (Verdict.WORSE, "below")):
+        if own := [gain for gain in yours if gain.verdict is verdict]:
+            sizes = [Gain(gain.method, gain.estimate if way == "above" else -gain.estimate) for gain in own]
+            names, verb = wording.listed([gain.method for gain in own], NAMED), "is" if len(own) == 1 else "are"
+            told.append(f"{names} {verb} {_sizes(sizes)} points {way} {UNIFORM}, significant after correction")
+    for verdict, said in ((Verdict.OPEN, "is shown"), (Verdict.UNTESTABLE, "could be tested")):
+        if rest := [gain.method for gain in yours if gain.verdict is verdict]:
+            told.append(f"no difference from {UNIFORM} {said} for {wording.listed(rest, NAMED)}")
+    text = "; ".join(told)
+    return text[:1].upper() + text[1:]
+
+
+def _without_uniform(found: Decisions) -> str:
+    """Compares the best routing method with another baseline, where uniform routing is not part of the preset."""
+    if found.over_control is None:
+        return f"{UNIFORM.capitalize()} is not part of this preset: nothing here says whether routing helps."
+    gain, control = found.over_control
+    return f"{gain_in_words(gain.method, gain.estimate, len(gain.method.lost), str(control))}."
 
 
 def _whether(found: Decisions) -> str:
@@ -319,7 +353,8 @@ def _about(found: Decisions) -> tuple[str, ...]:
     """Sentences on what routing, and iterating it, gains; of the leader's gain, `_reached` tells."""
     sentences = []
     best = found.gains[0] if found.gains else None
-    if best is not None and not found.yours and best is not found.gain_of_leader:
+    gaining = best is not None and best.verdict is Verdict.BETTER
+    if best is not None and gaining and not found.yours and best is not found.gain_of_leader:
         sentences.append(f"Largest gain: {_gained(best)}.")
     if worse := found.with_verdict(Verdict.WORSE):
         sentences.append(f"Significantly worse: {wording.listed([gain.method for gain in worse], NAMED)}.")
@@ -350,7 +385,8 @@ def _leads(found: Decisions, leader: Leader) -> tuple[str, ...]:
     """Names the highest mean, and the methods that do not differ significantly from it."""
     sentences = [_reached(leader, found.gain_of_leader)]
     if leader.is_shown:
-        sentences.append(f"It is significantly ahead of all others{'' if leader.complete else ' that finished'}.")
+        others = _methods([*leader.over]) if len(leader.over) == 1 else "all others"
+        sentences.append(f"It is significantly ahead of {others}{'' if leader.complete else ' that finished'}.")
     if leader.beaten_by:
         sentences.append(f"On the seeds that both finished, it is significantly behind {_methods(leader.beaten_by)}.")
     if leader.peers:

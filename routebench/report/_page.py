@@ -27,6 +27,8 @@ from routebench.report._scorecard import Scorecard, scorecard_of
 from routebench.report._tabs import heading_of, is_tuning, paper_of, place_of_tab, tab_of
 from routebench.report._values import values_of
 
+TUNING = "Tuning"
+"""The menu of trials of settings."""
 RESERVED = ("overview", "whole", "explorer", "against", "words", "answer")
 """Ids that the page reserves."""
 
@@ -104,6 +106,7 @@ class Summary:
         scores: methods against questions; None without a measure to compare.
         claims: those of papers, if the folder's suites repeat papers; else None.
         downloads: the scorecard as a block with its files; None without one.
+        price: accuracy against cost, beside the scorecard; None without one.
     """
 
     title: str
@@ -114,6 +117,12 @@ class Summary:
     scores: Scorecard | None
     claims: ClaimCard | None
     downloads: Block | None
+    price: Block | None
+
+    @property
+    def is_beside(self) -> bool:
+        """Tells whether the figure of cost is one panel, which stands beside the answer on a wide screen."""
+        return self.price is not None and self.price.found.table["title"].nunique() == 1
 
 
 def write_report(results: Path | Folder, output: Path | None = None) -> Written:
@@ -145,6 +154,7 @@ def _write(folder: Folder, page: Path, beside: Path, named: bool) -> Written:
         groups = [_together(group, beside) for group in _groups(folder)]
         whole = _whole(folder, beside)
         summary = _summary(sections, whole, beside)
+        whole = tuple(block for block in whole if block is not summary.price)
     except (OSError, atomic.StoreFull) as error:
         reason = error.strerror if isinstance(error, OSError) else error.reason
         raise UserError(f"the report cannot be written to {str(page)!r}: {reason}; choose with -o") from error
@@ -219,11 +229,13 @@ def _ids(parts: Iterable[Runs]) -> dict[str, str]:
 
 
 def _tabs(sections: Iterable[Section]) -> list[tuple[str, list[Section]]]:
-    """Tabs in order, grouped by paper."""
-    papers: dict[str, list[Section]] = {}
+    """Tabs in order: a menu for each paper, each suite of several parts, and for trials, which come last."""
+    menus: dict[str, list[Section]] = {}
     for section in sections:
-        papers.setdefault(paper_of(section.runs.suite) or section.id, []).append(section)
-    return [(paper_of(found[0].runs.suite), found) for found in papers.values()]
+        own = TUNING if is_tuning(section.runs) else section.tab
+        menus.setdefault(paper_of(section.runs.suite) or own, []).append(section)
+    ordered = sorted(menus.items(), key=lambda menu: menu[0] == TUNING)
+    return [(name if len(own) > 1 or paper_of(own[0].runs.suite) else "", own) for name, own in ordered]
 
 
 def _slug(name: str) -> str:
@@ -242,7 +254,9 @@ def _summary(sections: list[Section], whole: tuple[Block | Broken, ...], beside:
         table = Analysis("Methods against questions", title, shown.downloaded)
         downloads = block_of("table", "scorecard", table, ())
         write(downloads, beside)
-    return Summary(title, lead, said, _chips(answered), _caveats(answered), shown, claims, downloads)
+    blocks = {block.name: block for block in whole if isinstance(block, Block)}
+    price = blocks.get(name_with(Role.PRICE)) if shown is not None and shown.compares else None
+    return Summary(title, lead, said, _chips(answered), _caveats(answered), shown, claims, downloads, price)
 
 
 def _claims(answered: list[Section], whole: tuple[Block | Broken, ...]) -> ClaimCard | None:

@@ -1,16 +1,18 @@
 """The questions of a scorecard: the main measure of each suite, with differences to uniform routing by method and T."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from routebench.analysis import Analysis, Estimate, Main, Method, Runs, Verdict
+from routebench.analysis.comparison import RANK
 
 Key = tuple[str, int | None]  # label and T: networks differ from suite to suite
 NOTHING = Estimate(0.0, p=1.0, p_holm=1.0)
 """The gain of what is the same function as uniform routing."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Question:
     """A column.
 
@@ -24,6 +26,7 @@ class Question:
         named: those that the suite named beforehand; the others are exploratory. None: all count.
         both: the same differences as if test samples were drawn anew too.
         counted: how many of its seeds a method has, where some are missing.
+        ranks: the places that a method may have among all, where tests of all pairs gave some.
     """
 
     part: str
@@ -35,12 +38,25 @@ class Question:
     named: Set[Key] | None = None
     counted: Mapping[Key, str] = field(default_factory=dict)
     both: Mapping[Key, Estimate] = field(default_factory=dict)
+    ranks: Mapping[Key, str] = field(default_factory=dict)
 
     @property
     def absent(self) -> list[Method]:
         """The user's methods that were planned, and have no value."""
         planned = {key_of(method): method for method in self.runs.methods.values() if method.yours}
         return [method for key, method in planned.items() if key not in self.means]
+
+    @cached_property
+    def texts(self) -> dict[Key, tuple[str, str]]:
+        """The texts in place of numbers, with what stands small beside them."""
+        return {key_of(method): (text, self.main.small.get(method, "")) for method, text in self.main.shown.items()}
+
+    def standing(self, key: Key) -> tuple[bool, bool, float]:
+        """Sort key: the best first, then methods without some of their seeds, then those without a value."""
+        found = self.means.get(key)
+        if found is None:
+            return True, True, 0.0
+        return False, key in self.counted, found.mean if self.main.higher_is_better is False else -found.mean
 
     @property
     def unit(self) -> str:
@@ -50,6 +66,8 @@ class Question:
     @property
     def told(self) -> str:
         """The line under the heading: unit, direction, and whether anything is compared."""
+        if self.main.shown:
+            return self.main.explained
         way = {True: "more is better", False: "less is better", None: ""}[self.main.higher_is_better]
         parts = (self.unit, way) if self.gains else (self.main.unit, way, "not compared")
         return ", ".join(filter(None, (*parts, self.main.explained)))
@@ -57,6 +75,12 @@ class Question:
     def verdict(self, key: Key) -> Verdict:
         """Better or worse, by the direction of the question's measure. An exploratory difference has no verdict."""
         return Verdict.UNTESTABLE if self.explores(key) else self.hint(key)
+
+    def anew(self, key: Key) -> Verdict:
+        """The verdict of `verdict`, if it stands with other test samples too; else that nothing is shown."""
+        found = self.verdict(key)
+        kept = key in self.both and self.both[key].verdict is self.gains[key].verdict
+        return found if kept else Verdict.OPEN
 
     def explores(self, key: Key) -> bool:
         """Tells whether the suite pre-specified comparisons, and not this one."""
@@ -91,8 +115,26 @@ def questions_of(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
         counted = {key_of(method): method.counted for method in runs.methods.values() if method.missing}
         if values:
             both = {key_of(method): one for method, one in main.both.items() if one.known}
-            questions.append(Question(part, runs, main, main.title, values, gains, named, counted, both))
+            ranks = _ranks(analysis)
+            questions.append(Question(part, runs, main, main.title, values, gains, named, counted, both, ranks))
+    return told_apart(questions)
+
+
+def told_apart(questions: Sequence[Question]) -> list[Question]:
+    """The questions with titles that tell them apart.
+
+    Args:
+        questions: the columns of a table.
+    """
     return [replace(question, title=_title(question, questions)) for question in questions]
+
+
+def _ranks(analysis: Analysis) -> dict[Key, str]:
+    """The places of methods by key, as the table shows them; those of the same function share one."""
+    if RANK not in analysis.columns or "rank_low" not in analysis.table:
+        return {}
+    rows = analysis.table.to_dict("records")
+    return {key_of(one): RANK.printed(row).text for row in rows for one in (row["method"], *row["method"].same)}
 
 
 def _title(question: Question, questions: Iterable[Question]) -> str:

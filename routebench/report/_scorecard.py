@@ -1,21 +1,24 @@
 """The first screen: methods against questions, each cell the difference to uniform routing with its interval.
 
-A question is the main measure of a suite, as `Main` of its first analysis names it.
+A question is the main measure of a suite, as `Main` of its first analysis names it. The best methods of the first
+question stand first.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 from statistics import median
 
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Estimate, Method, Runs, Verdict, highest_tiers, wording
-from routebench.report._questions import Key, Question, key_of, questions_of, twins_of, values_of
+from routebench.report._questions import Key, Question, key_of, questions_of, told_apart, twins_of, values_of
 
 WIDTH, MIDDLE = 150.0, 75.0  # of the drawing of a cell, px
 EDGE = 3.0
 NAMED = 3  # methods in a title; more are counted
+MOST = 7  # questions; with the method and its rank they fit 1400 pixels
 
 
 @dataclass(frozen=True)
@@ -24,12 +27,13 @@ class Mark:
 
     Args:
         kind: `better`, `worse`, `other` (significant, and neither is better) or `ns`, not significant.
-        explored: whether the difference is exploratory.
         text: the difference.
         interval: its limits; empty for none.
         value: the measured value.
         said: the text for screen readers.
         dot, low, high: places on a line; None where nothing is drawn.
+        explored: whether the difference is exploratory.
+        small: what stands small beside a value without a difference.
     """
 
     kind: str
@@ -41,6 +45,7 @@ class Mark:
     low: float | None = None
     high: float | None = None
     explored: bool = False
+    small: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,10 +64,17 @@ class ScoreRow:
 
 @dataclass(frozen=True)
 class Scorecard:
-    """Methods against questions."""
+    """Methods against questions.
+
+    Args:
+        questions: the columns.
+        rows: the methods, the user's first, then the best of the first question.
+        left: questions that few methods were asked, which stand on their own pages alone.
+    """
 
     questions: tuple[Question, ...]
     rows: tuple[ScoreRow, ...]
+    left: tuple[Question, ...] = ()
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -88,11 +100,43 @@ class Scorecard:
              "method": row.method.exact, "mean": value.mean, "low": value.low, "high": value.high,
              "gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high, "p": gain.p, "p_holm": gain.p_holm,
              "exploratory": gain.known and question.explores(key_of(row.method))}
-            for question in self.questions for row in self.rows
+            for question in (*self.questions, *self.left) for row in self.rows
             if (value := question.means.get(key_of(row.method))) is not None
             for gain in (question.gains.get(key_of(row.method), Estimate()),)
         ]  # fmt: skip
         return DataFrame(rows)
+
+    @property
+    def ranks(self) -> Mapping[Key, str]:
+        """The ranks of the first question; empty where no test of all pairs gave any."""
+        return self.questions[0].ranks
+
+    def rank_of(self, method: Method) -> str:
+        """The rank of a method in the first question.
+
+        Args:
+            method: the method of a row.
+        """
+        return self.ranks.get(key_of(method), wording.NOTHING)
+
+    def tally(self, question: Question) -> str:
+        """`8 better, 1 worse of 9 methods; with other images 7 and 1`: the verdicts of the methods shown by default.
+
+        Args:
+            question: a column.
+        """
+        if question not in self._tested:
+            return ""
+        tested = [one for one in self._asked if question.verdict(key_of(one)) is not Verdict.UNTESTABLE]
+        counts = [_having(question.verdict, tested, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE)]
+        of = wording.plural(len({one.label for one in tested}), "method")
+        if not any(counts):
+            return f"no difference shown ({of})"
+        told = f"{counts[0]} better, {counts[1]} worse of {of}"
+        if not question.both:
+            return told
+        again = [_having(question.anew, tested, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE)]
+        return f"{told}; with other images {again[0]} and {again[1]}"
 
     @property
     def title(self) -> str:
@@ -100,44 +144,30 @@ class Scorecard:
         mine = [method for method in self._asked if method.yours]
         asked = _asked_of(mine) if mine else "Does routing help?"
         better = _named(self._tested, self._asked, Verdict.BETTER)
-        where = f" in any of {wording.plural(len(self._tested), 'question')}" if len(self._tested) > 1 else ""
         absent = [] if mine else [one for question in self.questions for one in question.absent]
         if absent:
             return f"{_asked_of(absent)} No result."
         if not self._tested:
-            return f"{asked} Not tested{' in any question' if len(self.questions) > 1 else ''}."
-        return f"{asked} " + (
-            f"Significantly better{_where(better, len(self._tested))}." if better else f"Not shown{where}."
-        )
+            return f"{asked} Not tested{' in any column' if len(self.questions) > 1 else ''}."
+        if not better:
+            where = f" in any of {len(self._tested)} tested columns" if len(self._tested) > 1 else ""
+            return f"{asked} Not shown{where}."
+        rest = len(self._tested) - len(better)
+        left = f"; in {rest} other tested column{'' if rest == 1 else 's'} it is not shown" if rest else ""
+        return f"{asked} Significantly better{_where(better, len(self._tested))}{left}."
 
     @property
     def said(self) -> tuple[str, ...]:
         """Further answers to the title's question: where methods are worse, and which are better with one iteration."""
-        better, worse = (_named(self._tested, self._asked, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE))
-        if worse and len(worse) == 1 and {*worse} == {*better} and len(self._tested) > 1:
-            lost = f"Significantly worse there: {next(iter(worse.values()))}."
-        else:
-            lost = f"Significantly worse{_where(worse, len(self._tested))}." if worse else ""
+        worse = _named(self._tested, self._asked, Verdict.WORSE)
+        lost = f"Significantly worse{_where(worse, len(self._tested))}." if worse else ""
         once = [
             one.title
             for one in self._asked
             if one.iterations == 1 and any(each.verdict(key_of(one)) is Verdict.BETTER for each in self._tested)
         ]
         told = f"Better with one iteration already: {wording.listed(once)}." if once else ""
-        return tuple(filter(None, (lost, told, *map(self._anew, self._tested))))
-
-    def _anew(self, question: Question) -> str:
-        """The number of significant differences that are so with other test samples; empty where unknown."""
-        found = [key_of(one) for one in self._asked if question.verdict(key_of(one)) in (Verdict.BETTER, Verdict.WORSE)]
-        known = [key for key in found if key in question.both]
-        if not known:
-            return ""
-        left = sum(question.both[key].verdict is question.gains[key].verdict for key in known)
-        title = f"{question.title[0].lower()}{question.title[1:]}"
-        return (
-            f"With other images {left or 'none'} of {wording.plural(len(known), 'difference')} "
-            f"{'are' if left > 1 else 'is'} significant: {title}."
-        )
+        return tuple(filter(None, (lost, told)))
 
     @property
     def _tested(self) -> list[Question]:
@@ -177,9 +207,11 @@ def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | Non
     best = highest_tiers((runs for _, runs, _ in known), attrgetter("suite"))
     strongest = [(part, runs, analysis) for part, runs, analysis in known if runs.strength.tier == best[runs.suite]]
     methods = _methods(strongest)
-    questions = _wide_first(questions_of(strongest), methods)
-    if not questions or not methods:
+    every = _wide_first(questions_of(strongest), methods)
+    if not every or not methods:
         return None
+    questions, left = told_apart(every[:MOST]), tuple(every[MOST:])
+    methods = [method for method in methods if any(key_of(method) in one.means for one in questions)]
     main = _main_iterations(questions, methods) | _decided(questions, methods)
     reaches = [_reach(question, methods, main) for question in questions]
     rows = [
@@ -188,13 +220,13 @@ def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | Non
             key_of(method) in main,
             tuple(_mark(question, method, reach) for question, reach in zip(questions, reaches, strict=True)),
         )
-        for method in sorted(methods, key=_place)
+        for method in sorted(methods, key=partial(_place, questions))
     ]
-    return Scorecard(tuple(questions), tuple(rows))
+    return Scorecard(tuple(questions), tuple(rows), left)
 
 
-def _named(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> dict[str, str]:
-    """The methods that are better, or worse, by the title of a question: their names, without T where verdicts agree.
+def _named(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> dict[Question, str]:
+    """The methods that are better, or worse, by question: their names, without T where verdicts agree.
 
     Where they are many, `8 of 9 methods`.
     """
@@ -209,26 +241,41 @@ def _named(questions: Sequence[Question], methods: Iterable[Method], verdict: Ve
         names = ((str(one) if one.label in mixed else one.title) + question.counted.get(key_of(one), "") for one in own)
         found = [*dict.fromkeys(names)]
         if len(found) > NAMED:
-            told[question.title] = f"{len({one.label for one in own})} of {len(asked)} methods"
+            told[question] = f"{len({one.label for one in own})} of {len(asked)} methods"
         elif found:
-            told[question.title] = "; ".join(found)
+            told[question] = "; ".join(found)
     return told
 
 
-def _where(told: Mapping[str, str], questions: int) -> str:
-    """` in 1 of 5 questions: test accuracy (EM, T = 2)`; of a single question, the methods alone."""
-    if questions == 1:
+def _where(told: Mapping[Question, str], tested: int) -> str:
+    """` in test accuracy (mnist: EM, T = 2) and x (Dynamic)`; of a single question, the methods alone."""
+    if tested == 1:
         return f": {next(iter(told.values()))}"
-    named = "; ".join(f"{title[0].lower()}{title[1:]} ({who})" for title, who in told.items())
-    return f" in {len(told)} of {questions} questions: {named}"
+    measures: dict[str, list[str]] = {}
+    for question, who in told.items():
+        name = question.main.title
+        where = question.title.removeprefix(name).removeprefix(", ")
+        measures.setdefault(f"{name[0].lower()}{name[1:]}", []).append(f"{where}: {who}" if where else who)
+    named = [f"{measure} ({'; '.join(own)})" for measure, own in measures.items()]
+    return f" in {wording.listed(named, len(named))}"
+
+
+def _having(verdict_of: Callable[[Key], Verdict], methods: Iterable[Method], verdict: Verdict) -> int:
+    """The number of methods that have a verdict with some T."""
+    return len({one.label for one in methods if verdict_of(key_of(one)) is verdict})
 
 
 def _wide_first(questions: list[Question], methods: Iterable[Method]) -> list[Question]:
-    """The questions in order, but those asked of fewer than half as many methods as the widest at the end."""
+    """The questions in order, that of cost second; last those of fewer than half as many methods as the widest."""
     labels = {method.label for method in methods if not method.is_control}
     asked = {question.part: len(labels & {label for label, _ in question.means}) for question in questions}
     widest = max(asked.values(), default=0)
-    return sorted(questions, key=lambda question: 2 * asked[question.part] < widest)
+
+    def place(numbered: tuple[int, Question]) -> tuple[bool, float]:
+        number, question = numbered
+        return 2 * asked[question.part] < widest, 0.5 if question.main.shown else number
+
+    return [question for _, question in sorted(enumerate(questions), key=place)]
 
 
 def _methods(found: list[tuple[str, Runs, Analysis]]) -> list[Method]:
@@ -254,8 +301,10 @@ def _methods(found: list[tuple[str, Runs, Analysis]]) -> list[Method]:
     ]
 
 
-def _place(method: Method) -> tuple[bool, bool, bool, Method]:
-    return not method.yours, method.is_control, not method.is_base, method
+def _place(questions: Sequence[Question], method: Method) -> tuple[object, ...]:
+    """Sort key of a row: the user's methods first, then the best of the first question that has it, cost aside."""
+    judged = (question for question in questions if not question.main.shown)
+    return not method.yours, *(question.standing(key_of(method)) for question in judged), method
 
 
 def _main_iterations(questions: Iterable[Question], methods: Iterable[Method]) -> set[Key]:
@@ -298,7 +347,8 @@ def _mark(question: Question, method: Method, reach: float) -> Mark | None:
     of_value, of_gain = (1, 2) if question.main.unit == "%" else (question.main.digits,) * 2
     value = f"{question.means[key]:±.{of_value}}{counted}"
     if key not in question.gains:
-        return Mark("ns", "", "", value, "")
+        text, small = question.texts.get(key, (value, ""))
+        return Mark("ns", "", "", text, "", small=small)
     gain, verdict = question.gains[key], question.hint(key)
     kind = "ns"
     if verdict in (Verdict.BETTER, Verdict.WORSE):

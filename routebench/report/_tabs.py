@@ -17,16 +17,25 @@ def is_tuning(runs: Runs) -> bool:
     return runs.protocol == "tuning"
 
 
+def title_of(suite: str) -> str:
+    """Title of a suite among others of its paper."""
+    words = suite.replace("-", " ").replace("_", " ")
+    return page_of(suite).get("title") or words[:1].upper() + words[1:]
+
+
+def whole_title_of(suite: str) -> str:
+    """Title of a suite among all: with its paper, if it repeats one."""
+    return ": ".join(filter(None, (paper_of(suite), title_of(suite))))
+
+
 def tab_of(runs: Runs) -> str:
     """Title of a part among others of its paper."""
-    words = runs.suite.replace("-", " ").replace("_", " ")
-    title = page_of(runs.suite).get("title") or words[:1].upper() + words[1:]
-    return f"{title}: tuning" if is_tuning(runs) else title
+    return f"{title_of(runs.suite)}{': tuning' if is_tuning(runs) else ''}"
 
 
 def heading_of(runs: Runs) -> str:
     """Title of a part on its own page."""
-    return ": ".join(filter(None, (paper_of(runs.suite), tab_of(runs))))
+    return f"{whole_title_of(runs.suite)}{': tuning' if is_tuning(runs) else ''}"
 
 
 def place_of_tab(runs: Runs) -> tuple[int, str, bool, int, bool]:

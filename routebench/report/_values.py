@@ -27,6 +27,7 @@ from routebench.analysis.families import key_of, settled
 from routebench.analysis.folder import Folder
 from routebench.analysis.palette import HUES, NAMES
 from routebench.declared import as_recorded, declared
+from routebench.report._tabs import place_of_tab, whole_title_of
 
 LEFT_OUT = {
     *("suite_version", "protocol", "status", "reason", "method", "method_params"),
@@ -72,6 +73,11 @@ def values_of(folder: Folder) -> Values:
         "spans": spans,
         "main": [name for name, measure in declared().items() if measure.main],
         "titles": {name: as_recorded(name, unit).title for name, unit in _measures(rows.drop_duplicates("group"))},
+        "names": {
+            "label": {method.label: method.title for runs in folder.parts for method in runs.methods.values()},
+            "suite": {runs.suite: whole_title_of(runs.suite) for runs in folder.parts},
+        },
+        "suite": min(folder.parts, key=place_of_tab).suite if folder.parts else "",
         "presets": sorted({runs.preset for runs in folder.parts}, key=lambda name: (-Strength.of(name), name)),
     }
     limits = {key: np.array([getattr(one, key) for one in means], "<f4") for key in ("mean", "low", "high")}

@@ -124,7 +124,7 @@ def test_several_comparisons_each_have_a_front_and_a_panel():
     analysis = find((one, two, replace(one, protocol="sparsity", suite="sparsity")))
     assert len(analysis.figure.axes) == 2
     assert set(analysis.numbers["data"]) == {"mnist5k", "other"}
-    assert "accuracy, quick, other, capsnet-small:" in analysis.reading
+    assert set(analysis.table["title"]) == {f"accuracy, quick, {data}, capsnet-small" for data in ("mnist5k", "other")}
 
 
 @pytest.mark.parametrize("options", [{"seeds": 1}, {"spread": 0.0}, {"methods": METHODS, "seeds": 2}])
@@ -133,7 +133,7 @@ def test_holes_are_no_error_and_nothing_is_random(options):
     assert one.shown().equals(two.shown())
     assert not one.shown().isin(["None", "nan", "<NA>"]).any().any()
     assert to_svg(one.figure) == to_svg(two.figure)
-    assert one.reading in one.described
+    assert one.described == one.alternative
 
 
 def test_fewer_than_two_results_give_nothing():

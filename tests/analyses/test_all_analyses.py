@@ -29,7 +29,7 @@ NO_FIGURE = {
         "overlap-table",
     ),
     *("objects-table", "parts-table", "presences", "probe-ordering", "probe-table"),
-    *("published-beside-measured", "qualitative-claims", "robustness-table", "routing-by-reconstruction"),
+    *("qualitative-claims", "robustness-table", "routing-by-reconstruction"),
     *("selection-on-test", "sparsity-table", "static-coupling", "viewpoint-table"),
 }
 WITHOUT_RESULTS = {"accuracy-table", "failures", "primary-comparisons", "toy-inference"}

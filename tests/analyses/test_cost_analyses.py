@@ -203,7 +203,7 @@ def test_a_rise_below_the_noise_floor_is_not_claimed() -> None:
 def test_the_reading_names_cost_back_end_and_noise(runs: Runs) -> None:
     reading = analyses["cost-table"](runs).reading
     assert reading.startswith(
-        "One more iteration costs 3.2 ms and 0.0 MB with Dynamic and 36 ms and 8.0 MB with EM (reference)"
+        "One more iteration costs 3.2 ms and less than 0.1 MB with Dynamic and 36 ms and 8.0 MB with EM (reference)"
     )
     assert " (routed layers, batch 128). Noise floor " in reading
     assert str(headline_of(runs)) == "\n".join(wording.sentences(reading))

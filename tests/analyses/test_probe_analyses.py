@@ -98,17 +98,15 @@ def test_gains_are_paired_by_seed(runs):
     assert all(gain.mean == 0 for gain in found["uniform"])
 
 
-@pytest.mark.parametrize(
-    ("seen", "told"), [("alike", "turned by up to 90° as in training"), ("affine", f"in {CANVAS}")]
-)
-def test_without_turned_test_digits_the_sentence_is_about_what_else_was_seen(runs, seen, told):
+@pytest.mark.parametrize("seen", ["alike", "affine"])
+def test_without_turned_test_digits_the_main_number_is_about_what_else_was_seen(runs, seen):
     results = runs.results
     trained, angle = (results[column].fillna(-1).astype(int) for column in ("train_angle", "angle"))
     affine = (results["kind"] == "affine").fillna(False)
     upright = (trained == 0) & (angle <= 0) & ~affine
     other = {"alike": trained == 90, "affine": affine}[seen]
     analysis = analyses["probe-table"](replace(runs, results=results[upright | other]))
-    assert told in analysis.reading and "of upright ones" in analysis.reading
+    assert analysis.reading.endswith("?") and not analysis.main.gains
     assert analysis.main.column.startswith(seen)
 
 
@@ -127,9 +125,8 @@ def test_digits_as_they_are_need_not_be_upright(runs):
     trained = results["train_angle"].fillna(0).astype(int) > 0
     results = results[~turned & ~affine & ~trained].copy()
     analysis = analyses["probe-table"](replace(runs, results=results))
-    assert " % of test digits. Of them, " in analysis.reading and "upright" not in analysis.reading
     assert "Test digits" in analysis.shown() and analysis.main.title == "Probe, test digits"
-    assert "constant" not in analysis.reading
+    assert analysis.reading.endswith("?")
     vae = (results["label"] == "vae") & (results["seed"] == 1) & (results["metric"] == "probe_accuracy")
     assert len({*results.loc[vae, "feature"]}) > 1
     results.loc[vae, "value"] = 11.35
@@ -173,44 +170,6 @@ def test_the_table_has_a_column_for_every_view(runs):
     assert "= 90°" not in analyses["probe-table"](runs).shown(extra=False)
 
 
-def reread(runs, at, roles):
-    """What the table says of probes whose accuracies at the largest angle, and roles, are given by label."""
-    results = runs.results.copy()
-    results["value"] = results["value"].astype(float)
-    for label, value in at.items():
-        results.loc[(results["label"] == label) & (results["angle"] == 90).fillna(False), "value"] = float(value)
-    planned = runs.planned.assign(role=[roles.get(label, "control") for label in runs.planned["label"]])
-    return analyses["probe-table"](replace(runs, results=results, planned=planned)).reading
-
-
-def test_methods_are_the_subject_before_controls(runs):
-    roles = {"dynamic": "method"}
-    said = reread(runs, {"dynamic": 30, "uniform": 20, "cnn": 40, "vae": 35}, roles)
-    assert said.startswith("Read linearly, features of Dynamic, T = ")
-    assert said.endswith(
-        " Of those turned by up to 90°, "
-        "uniform routing tells 20.0 %; the baseline CNN tells 40.0 % and VAE, which saw no labels, tells 35.0 %."
-    )
-    assert "CNN" not in reread(runs, {"dynamic": 30, "cnn": 10}, roles)
-    alone = replace(runs, results=runs.results[runs.results["label"].isin(["cnn", "vae"])])
-    assert reread(alone, {"cnn": 20, "vae": 30}, {}).startswith("Read linearly, features of CNN tell 20.0 %")
-
-
-def test_where_no_model_saw_labels_it_is_said_once(runs):
-    unseen = runs.results[(runs.results["label"] == "vae")]
-    cells = runs.planned[runs.planned["label"] == "vae"]
-    ours = {key: frame.assign(label="ours", cell=frame["cell"] + "x") for key, frame in
-            (("results", unseen), ("planned", cells))}  # fmt: skip
-    both = replace(runs, results=pd.concat([unseen, ours["results"]]), planned=pd.concat([cells, ours["planned"]]))
-    said = reread(both, {"ours": 25, "vae": 27}, {"ours": "method"})
-    assert said.startswith("Read linearly, features of Ours tell 25.0 % of digits turned by up to 90°, and ")
-    assert said.endswith(
-        " Of those turned by up to 90°, the baseline VAE tells 27.0 %. None of these models saw labels."
-    )
-    alone = replace(runs, results=unseen)
-    assert reread(alone, {"vae": 27}, {}).endswith(" of upright ones. It saw no labels.")
-
-
 def test_published_numbers_stand_beside_the_same_model_on_the_same_data_only(runs):
     results = runs.results.assign(angle=runs.results["angle"].replace({90: 45}), tested_on="affnist")
     table = analyses["probe-table"](replace(runs, data="mnist", results=results)).numbers
@@ -237,8 +196,7 @@ def test_one_seed_of_one_method_is_enough(runs):
 
 def test_one_view_is_enough_for_a_table(runs):
     one = runs.results[runs.results["kind"].isin(["affine"]) | runs.results["kind"].isna()]
-    found = analyses["probe-table"](replace(runs, results=one))
-    assert f"in {CANVAS}" in found.reading
+    assert analyses["probe-table"](replace(runs, results=one)).main.column == f"affine_{CANVAS}"
     assert analyses["probe-curves"](replace(runs, results=one)) is None
 
 

@@ -223,8 +223,8 @@ def test_over_all_tasks_lost_seeds_are_counted_and_nothing_is_better_by_them() -
     parts = (runs_of(given, {}, primary=True), replace(runs_of(given, {"em": 1}, primary=True), data="other"))
     found = analyses["summary-over-tasks"](parts)
     assert [*found.table["label"]] == ["dynamic", "em"]
-    assert found.shown()["Method"].iloc[1] == "em (11 of 12 seeds)"
-    assert "better than uniform routing: dynamic" in found.reading
+    assert found.shown()["Method"].iloc[1] == "EM (11 of 12 seeds)"
+    assert "better than uniform routing: Dynamic" in found.reading
     assert "em" not in found.reading.partition("better than uniform routing: ")[2]
 
 
@@ -390,7 +390,7 @@ def test_a_single_method_is_named_and_not_counted(given, told) -> None:
 def test_a_question_about_two_methods_is_asked_of_both_once() -> None:
     runs = replace(runs_of({"em": 98.0, "dynamic": 96.0, "uniform": 97.0}, {}), yours=frozenset({"em", "dynamic"}))
     card = scorecard_of([("a", runs, analyses["accuracy-table"](runs))])
-    assert card.title.startswith("Do Dynamic and EM help? ")
+    assert card.title.startswith("Do EM and Dynamic help? ")
     records = made_up_records(
         seeds=5,
         methods={

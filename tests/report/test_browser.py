@@ -48,7 +48,7 @@ def test_the_explorer_shows_what_its_address_says(chromium, written) -> None:
         # T = 1, 2, 3 of two methods, and three without T
         assert "9 means over seeds with 95 % intervals" in page.text_content("#explorer")
         hidden = page.locator("#explorer button[aria-pressed=false]")
-        assert [text.strip() for text in hidden.all_text_contents()] == ["em"]
+        assert [text.strip() for text in hidden.all_text_contents()] == ["EM"]
         assert hidden.locator("svg path").count() == 1
 
 

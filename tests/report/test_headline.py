@@ -15,10 +15,14 @@ from tests.report.accuracies import runs_with
         ({"dynamic": 97.5, "em": 90.0, "uniform": 90.0}, "Routing helps here: Dynamic gains "),
         ({"dynamic": 90.0, "uniform": 97.0}, "Routing is not shown to help: Dynamic loses to uniform routing."),
         ({"dynamic": 97.56, "em": 97.5, "uniform": 97.5}, "Routing is not shown to help: none of 2 routing config"),
-        ({"dynamic": 97.0, "em": 96.0}, "Whether routing helps was not measured: uniform routing has no finished run."),
+        (
+            {"dynamic": 97.0, "em": 96.0},
+            "Uniform routing is not part of this preset: nothing here says whether routing",
+        ),
+        ({"dynamic": 97.0, "cnn": 96.0}, "Dynamic is 1.05 points above CNN [+0.88, +1.22], significant"),
         ({"cnn": 97.0, "uniform": 96.0}, "Whether routing helps was not measured: only baselines have finished."),
     ],
-    ids=["gains", "loses", "not shown", "not measured", "controls"],
+    ids=["gains", "loses", "not shown", "not planned", "another baseline", "controls"],
 )
 def test_the_title_says_whether_routing_helps(given, title) -> None:
     assert headline_of(runs_with(**given)).title.startswith(title)

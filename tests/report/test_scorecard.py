@@ -55,7 +55,8 @@ def test_two_presets_of_one_suite_are_two_questions() -> None:
     runs = runs_with(dynamic=97.5, uniform=90.0)
     card = scorecard_of([accuracy(runs), accuracy(replace(runs, preset="mine"), "mine")])
     assert len({question.title for question in card.questions}) == 2
-    assert card.title.startswith("Does routing help? Significantly better in 2 of 2 questions")
+    assert card.title.startswith("Does routing help? Significantly better in test accuracy (")
+    assert "not shown" not in card.title
 
 
 def test_of_each_method_one_iteration_count_is_shown_unasked_and_those_that_differ() -> None:
@@ -63,7 +64,7 @@ def test_of_each_method_one_iteration_count_is_shown_unasked_and_those_that_diff
     shown = {row.method.exact for row in card.rows if row.main}
     last = {"dynamic T=3", "em T=3", "inverted-attention T=3", "none", "uniform", "random", "cnn"}
     assert shown == last | {"inverted-attention T=2"}
-    assert card.title == "Does routing help? Significantly better: Dynamic; Inverted attention."
+    assert card.title == "Does routing help? Significantly better: Inverted attention; Dynamic."
     assert card.has_other_iterations
 
 
@@ -96,8 +97,8 @@ def test_questions_stand_side_by_side_and_what_is_missing_is_missing() -> None:
     card = scorecard_of([accuracy(runs), other_suite(Main("x", "X", "%", higher_is_better=True, gains=gains), "quick")])
     assert [question.title for question in card.questions] == ["Test accuracy", "X"]
     assert marks(card, "none")[1] is None
-    assert card.title.startswith("Does routing help? Significantly better in 2 of 2 questions: test accuracy (")
-    assert "; x (Dynamic)" in card.title
+    assert card.title.startswith("Does routing help? Significantly better in test accuracy (")
+    assert card.title.endswith(" and x (Dynamic).")
     told = card.downloaded.set_index(["suite", "method"]).loc[("other", "dynamic T=3")]
     assert (told["mean"], told["gain"], told["p_holm"]) == (9.0, 5.0, 0.01)
     assert math.isnan(card.downloaded.set_index(["suite", "method"]).loc[("other", "em T=3"), "gain"])
@@ -107,9 +108,12 @@ def test_what_is_better_and_worse_in_one_question_of_several_names_it_once() -> 
     gains = {Method.of("dynamic", 3): OPEN}
     runs = runs_with(dynamic=97.5, em=80.0, uniform=90.0)
     card = scorecard_of([accuracy(runs), other_suite(Main("x", "X", "%", higher_is_better=True, gains=gains))])
-    assert card.title == "Does routing help? Significantly better in 1 of 2 questions: test accuracy (Dynamic)."
-    assert card.said[0] == "Significantly worse there: EM."
-    assert card.said[1] == "With other images 2 of 2 differences are significant: test accuracy."
+    assert card.title == (
+        "Does routing help? Significantly better in test accuracy (Dynamic); in 1 other tested column it is not shown."
+    )
+    assert card.said == ("Significantly worse in test accuracy (EM).",)
+    told = ["1 better, 1 worse of 2 methods; with other images 1 and 1", "no difference shown (1 method)"]
+    assert [card.tally(question) for question in card.questions] == told
 
 
 def test_questions_of_the_same_measure_are_told_apart_by_their_data() -> None:
@@ -144,8 +148,8 @@ def test_many_methods_are_counted_and_few_are_named() -> None:
 def test_every_question_with_an_answer_is_named() -> None:
     parts = [(data, replace(runs_with(dynamic=80.0, uniform=90.0), data=data)) for data in ("a", "b", "c", "d")]
     card = scorecard_of([accuracy(one, part) for part, one in parts])
-    named = "; ".join(f"test accuracy, {data} (Dynamic)" for data in ("a", "b", "c", "d"))
-    assert card.said[0] == f"Significantly worse in 4 of 4 questions: {named}."
+    assert card.said[0] == "Significantly worse in test accuracy (a: Dynamic; b: Dynamic; c: Dynamic; d: Dynamic)."
+    assert card.title == "Does routing help? Not shown in any of 4 tested columns."
 
 
 def test_nothing_shown_is_said_and_ties_are_no_headline() -> None:
@@ -215,7 +219,7 @@ def test_titles_count_only_questions_that_the_users_method_was_in(p_value, told)
     assert len(card.questions) == 4
     assert card.title == f"Does EM help? {told}"
     untested = replace(mine, main=replace(mine.main, gains={Method.of("dynamic", 3): GOOD}))
-    assert scorecard_of([(part, runs, untested), *others]).title == "Does EM help? Not tested in any question."
+    assert scorecard_of([(part, runs, untested), *others]).title == "Does EM help? Not tested in any column."
 
 
 def test_only_the_strongest_preset_of_a_suite_counts_and_smoke_never() -> None:
@@ -266,7 +270,41 @@ def test_claims_against_the_paper_come_first_and_what_was_not_run_is_apart() -> 
     assert claims_of(rows[3:]) is None
 
 
-def test_what_a_suite_did_not_name_is_a_ring_and_no_verdict() -> None:
+def test_the_best_of_the_first_question_stand_first_with_their_ranks() -> None:
+    runs = runs_with(dynamic=97.5, em=80.0, none=85.0, cnn=99.0, uniform=90.0)
+    card = scorecard_of([accuracy(runs)])
+    assert [row.method.label for row in card.rows] == ["cnn", "dynamic", "uniform", "none", "em"]
+    assert [card.rank_of(row.method) for row in card.rows] == ["1", "2", "3", "4", "5"]
+    main = Main("x", "X", "%", higher_is_better=False, gains={Method.of("dynamic", 3): OPEN})
+    fewer = scorecard_of([other_suite(main)])
+    assert [row.method.label for row in fewer.rows] == ["em", "uniform", "dynamic"]  # 2, 3 and 9
+    assert not fewer.ranks
+
+
+def test_cost_stands_second_as_a_multiple_and_is_no_merit() -> None:
+    dynamic, em = Method.of("dynamic", 3), Method.of("em", 3)
+    main = Main(
+        "x", "Training step", "ms", explained="× uniform routing", shown={dynamic: "3 ×"}, small={dynamic: "9 MB"}
+    )
+    gains = {dynamic: GOOD, em: OPEN}
+    questions = [accuracy(runs_with(dynamic=97.5, uniform=90.0))]
+    questions += [other_suite(Main("x", "X", "%", higher_is_better=True, gains=gains))]
+    part, runs, timed = other_suite(main)
+    card = scorecard_of([*questions, (part, replace(runs, suite="cost"), timed)])
+    assert [question.main.title for question in card.questions] == ["Test accuracy", "Training step", "X"]
+    assert card.questions[1].told == "× uniform routing"
+    mark = next(row.marks[1] for row in card.rows if row.method.label == "dynamic" and row.marks[1])
+    assert (mark.value, mark.small) == ("3 ×", "9 MB")
+
+
+def test_more_questions_than_fit_stand_on_their_own_pages() -> None:
+    runs = runs_with(dynamic=97.5, uniform=90.0)
+    card = scorecard_of([accuracy(replace(runs, data=data), data) for data in "abcdefghi"])
+    assert len(card.questions) == 7 and [question.runs.data for question in card.left] == ["h", "i"]
+    assert {*card.downloaded["question"]} == {question.title for question in (*card.questions, *card.left)}
+
+
+def test_what_a_suite_did_not_name_is_marked_and_no_verdict() -> None:
     dynamic, em = Method.of("dynamic", 3), Method.of("em", 3)
     main = Main("x", "X", "%", higher_is_better=True, gains={dynamic: GOOD, em: GOOD}, named={em})
     card = scorecard_of([other_suite(main)])

@@ -17,15 +17,16 @@ async function openAgainst(query) {
 }
 
 const runName = (values, row) => RUN.map((name) => shownKind(kindAt(values, name, row))).join("~");
-const runTitle = (name) => {
-  const [, , , label, iterations] = name.split("~");
-  return iterations === "none" ? label : `${label} T=${iterations}`;
+const runTitle = (values, name) => {
+  const [, , , label, iterations] = name.split("~"), title = shownAs(values, "label", label);
+  return iterations === "none" ? title : `${title}, T = ${iterations}`;
 };
 
 function compareRuns(values) {
+  against.values = values;
   const { state } = against;
   const suites = kindsAmong(values, "suite", rowsWhere(values, {}));
-  if (!suites.includes(state.suite)) state.suite = suites.includes("accuracy") ? "accuracy" : suites[0];
+  if (!suites.includes(state.suite)) state.suite = suites.includes(values.facts.suite) ? values.facts.suite : suites[0];
   const rows = rowsWhere(values, { suite: [state.suite] });
   const runs = new Map();
   for (const row of rows) {
@@ -35,7 +36,7 @@ function compareRuns(values) {
   }
   chooseSides(values, state, runs);
   against.rows = differences(values, runs.get(state.a), runs.get(state.b));
-  fillSides(suites, [...runs.keys()]);
+  fillSides(values, suites, [...runs.keys()]);
   fillDifferences();
   const address = `#against?${new URLSearchParams(state)}`;
   if (location.hash.startsWith("#against") && location.hash !== address) history.replaceState(null, "", address);
@@ -104,15 +105,15 @@ function verdictOf({ mean, low, high, n, margin }, better) {
   return (mean > 0) === better ? "A is better" : "B is better";
 }
 
-function fillSides(suites, names) {
+function fillSides(values, suites, names) {
   const { state } = against, { elements } = side("controls");
-  elements.suite.replaceChildren(...suites.map((name) => new Option(name, name)));
+  elements.suite.replaceChildren(...suites.map((name) => new Option(shownAs(values, "suite", name), name)));
   elements.suite.value = state.suite;
   for (const name of ["a", "b"]) {
     const groups = new Map();
     for (const run of names) {
       const title = run.split("~").slice(0, 3).join(" · ");
-      groups.set(title, [...(groups.get(title) ?? []), new Option(runTitle(run), run)]);
+      groups.set(title, [...(groups.get(title) ?? []), new Option(runTitle(values, run), run)]);
     }
     elements[name].replaceChildren(...[...groups].map(([title, options]) => {
       const group = document.createElement("optgroup");
@@ -156,7 +157,7 @@ function fillDifferences() {
   const tested = against.rows.filter((found) => found.margin > 0).length;
   side("status").textContent = against.state.a === against.state.b
     ? "A and B are the same run: choose two."
-    : `${runTitle(against.state.a)} against ${runTitle(against.state.b)}: ${against.rows.length} measures in common, of which ${tested} can be tested. Each interval is for its measure alone; of 20 measures without any difference, one is expected to stand out.`;
+    : `${runTitle(against.values, against.state.a)} against ${runTitle(against.values, against.state.b)}: ${against.rows.length} measures in common, of which ${tested} can be tested. Each interval is for its measure alone; of 20 measures without any difference, one is expected to stand out.`;
 }
 
 // A dot with its whisker around zero; each row has a scale of its own, because each has a unit of its own.

@@ -15,7 +15,7 @@ function drawChart(points, view, width) {
   const wide = Math.floor(width / inRow);
   const tall = facets.length > 1 ? 270 : Math.min(430, Math.max(300, width * 0.45));
   const numeric = points.every((point) => point.x === null || typeof point.x === "number");
-  const bottom = numeric ? MARGIN.bottom : bottomFor(points);
+  const bottom = numeric ? MARGIN.bottom : bottomFor(points, view);
   const rows = Math.ceil(facets.length / inRow);
   const height = rows * (tall + bottom - MARGIN.bottom);
   const chart = element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "font-size": 12, "font-family": "sans-serif", role: "img" });
@@ -25,12 +25,12 @@ function drawChart(points, view, width) {
   facets.forEach((facet, place) => {
     const left = (place % inRow) * wide, top = Math.floor(place / inRow) * (tall + bottom - MARGIN.bottom);
     const box = { left: left + MARGIN.left, right: left + wide - MARGIN.right, top: top + MARGIN.top, bottom: top + tall - MARGIN.bottom };
-    drawPanel(chart, points.filter((point) => point.facet === facet), view, box, ranges, facets.length > 1 ? shownKind(facet) : "");
+    drawPanel(chart, points.filter((point) => point.facet === facet), view, box, ranges, facets.length > 1 ? view.facetname(facet) : "");
   });
   return chart;
 }
 
-const bottomFor = (points) => Math.min(150, 40 + 6 * Math.max(...points.map((point) => shownKind(point.x).length)) * 0.72);
+const bottomFor = (points, view) => Math.min(150, 40 + 6 * Math.max(...points.map((point) => view.xname(point.x).length)) * 0.72);
 
 function drawPanel(chart, points, view, box, ranges, title) {
   const y = numberScale(ranges.y, [box.bottom, box.top], view.ylog);
@@ -66,7 +66,7 @@ function drawAxes(chart, { x, y, without, at }, view, box, numeric, title) {
   }
   chart.append(element("path", { d: `M${box.left} ${box.bottom}H${box.right}`, stroke: "var(--muted)" }));
   for (const tick of x.ticks) {
-    const text = numeric ? formatted(tick) : shownKind(tick);
+    const text = numeric ? formatted(tick) : view.xname(tick);
     const turned = !numeric && text.length * 7 > x.width;
     const place = turned ? `translate(${at(tick) + 4} ${box.bottom + 14}) rotate(-40)` : `translate(${at(tick)} ${box.bottom + 17})`;
     chart.append(element("text", { transform: place, "text-anchor": turned ? "end" : "middle", fill: "var(--ink)" }, text.length > 26 ? `${text.slice(0, 25)}…` : text));

@@ -40,7 +40,7 @@ function completed(state, values) {
     if (!choices.includes(state[name])) state[name] = choices.includes(usually) ? usually : choices[0];
     return choices;
   };
-  const suites = settle("suite", all("suite", {}), "accuracy");
+  const suites = settle("suite", all("suite", {}), values.facts.suite);
   const ordered = all("preset", { suite: [state.suite] });
   const presets = settle("preset", ordered, values.facts.presets.find((name) => ordered.includes(name)));
   const own = rowsWhere(values, { suite: [state.suite], preset: [state.preset] });
@@ -94,10 +94,10 @@ const measureTitle = (values, y) => {
 function fillControls(values, choices) {
   const { state } = explorer;
   const plain = (names, title = (name) => name) => names.map((name) => [name, title(name)]);
-  fillSelect("suite", [["", plain(choices.suites)]]);
+  fillSelect("suite", [["", plain(choices.suites, (suite) => shownAs(values, "suite", suite))]]);
   fillSelect("preset", [["", plain(choices.presets)]]);
   fillSelect("y", [["", plain(choices.measures, (y) => measureTitle(values, y))]]);
-  const besides = choices.beside.map((name) => [name, `${name.split(":")[1]}: ${measureTitle(values, name.split(":").slice(2).join(":"))}`]);
+  const besides = choices.beside.map((name) => [name, `${shownAs(values, "suite", name.split(":")[1])}: ${measureTitle(values, name.split(":").slice(2).join(":"))}`]);
   fillSelect("x", [["Coordinates", plain([...new Set([...choices.names, "label"])], titled)], ["Measures of the same runs", besides]]);
   fillSelect("colour", [["", plain([...new Set(["label", ...choices.names])], titled)]]);
   fillSelect("facet", [["", [["", "one panel"], ...plain(choices.names, titled)]]]);
@@ -129,7 +129,7 @@ function fillFilters(values, choices, left) {
       box.type = "checkbox";
       box.checked = !kept || kept.includes(kind);
       box.addEventListener("change", () => choose(values, name, boxes));
-      label.append(box, ` ${shownKind(kind)}`);
+      label.append(box, ` ${shownAs(values, name, kind)}`);
       return { box, kind, label };
     });
     fieldset.append(legend, ...boxes.map(({ label }) => label));
@@ -160,7 +160,7 @@ function legendItems(values, shown) {
     const item = document.createElement("li"), button = document.createElement("button"), swatch = element("svg", { viewBox: "-6 -6 12 12", width: 13, height: 13, "aria-hidden": "true" });
     button.type = "button";
     swatch.append(element("path", { d: markOf(place, 0, 0, 4.5), fill: `var(--${colour})` }));
-    button.append(swatch, shownKind(kind));
+    button.append(swatch, shownAs(values, explorer.state.colour, kind));
     button.addEventListener("click", (event) => {
       if (event.altKey || event.shiftKey) solo(values, shownKind(kind));
       else if (event.detail < 2) toggle(values, shownKind(kind));
@@ -213,6 +213,8 @@ function viewOf(values) {
     ...state,
     runs,
     scatter: shown.scatter,
+    xname: (kind) => shownAs(values, state.x, kind),
+    facetname: (kind) => shownAs(values, state.facet, kind),
     colours: colours(values).filter(({ kind }) => !state.hide.includes(shownKind(kind))),
     xkinds: (values.columns.get(state.x)?.kinds ?? []).filter((kind) => seen.has(kind)),
     ytitle: `${measureTitle(values, state.y)}${unit ? `, ${unit}` : ""}`,
@@ -252,7 +254,7 @@ function statusOf(points, left, view) {
   if (!points.length) return view.scatter ? "No run has both measures with what is chosen below." : "Nothing is left; choose more below, or show what is hidden.";
   const what = view.runs ? "single values" : "means over seeds with 95 % intervals";
   const fixed = [...left.kept].filter(([name, kinds]) => kinds?.length === 1 && !explorer.state.only[name]);
-  const told = fixed.map(([name, [kind]]) => `${titled(name)}: ${shownKind(kind)}`);
+  const told = fixed.map(([name, [kind]]) => `${titled(name)}: ${shownAs(explorer.shown.values, name, kind)}`);
   return `${points.length.toLocaleString("en")} ${what}, of ${left.rows.length.toLocaleString("en")} values.${told.length ? ` Fixed, change it in the filters: ${told.join("; ")}.` : ""}`;
 }
 
@@ -260,8 +262,8 @@ function statusOf(points, left, view) {
 function described(point) {
   const { values, choices } = explorer.shown;
   const where = choices.names.filter((name) => !["role", "as_trained", "capsules"].includes(name) && kindAt(values, name, point.row) !== null);
-  const head = where.includes("label") ? [] : [shownKind(kindAt(values, "label", point.row))];
-  const told = where.map((name) => (name === "label" ? shownKind(kindAt(values, name, point.row)) : `${titled(name).split(",")[0]} ${shownKind(kindAt(values, name, point.row))}`));
+  const head = where.includes("label") ? [] : [shownAs(values, "label", kindAt(values, "label", point.row))];
+  const told = where.map((name) => (name === "label" ? shownAs(values, name, kindAt(values, name, point.row)) : `${titled(name).split(",")[0]} ${shownKind(kindAt(values, name, point.row))}`));
   const interval = intervalText(point);
   const seeds = point.seed === undefined ? `${point.n} ${point.n === 1 ? "seed" : "seeds"}` : `seed ${point.seed}`;
   const x = explorer.shown.scatter ? ` · ${explorer.view.xtitle}: ${formatted(point.x)}` : "";
@@ -395,7 +397,7 @@ function withLegend() {
   const [, , width, height] = chart.getAttribute("viewBox").split(" ").map(Number);
   let left = 12, top = height + 16;
   for (const { kind, colour, place } of explorer.view.colours) {
-    const text = shownKind(kind), wide = 30 + 7.2 * text.length;
+    const text = shownAs(explorer.shown.values, explorer.state.colour, kind), wide = 30 + 7.2 * text.length;
     if (left + wide > width && left > 12) [left, top] = [12, top + 20];
     chart.append(element("path", { d: markOf(place, left + 5, top - 4, 5), fill: `var(--${colour})` }), element("text", { x: left + 15, y: top, fill: "var(--ink)" }, text));
     left += wide;

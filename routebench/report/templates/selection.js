@@ -4,6 +4,8 @@ const REPLICATES = ["seed", "repeat"];
 const TITLES = { label: "method", iterations: "T, iterations", test_iterations: "T′, iterations when tested", as_trained: "tested with the T trained with", data: "data set", model: "network", role: "role" };
 const titled = (name) => TITLES[name] ?? name.replaceAll("_", " ");
 const shownKind = (kind) => (kind === null ? "none" : kind === true ? "yes" : kind === false ? "no" : String(kind));
+// The name of a kind for readers: of methods and suites, as the rest of the page calls them.
+const shownAs = (values, name, kind) => values.facts.names[name]?.[kind] ?? shownKind(kind);
 
 // Columns that tell rows apart besides their seed.
 function coordinatesOf(values, rows) {

@@ -179,15 +179,10 @@ def test_one_seed_and_a_missing_cnn_are_shown_as_they_are(tmp_path, small_data, 
     one = analyses[name](folder(tmp_path / "one", seeds=1))
     alone = analyses[name](folder(tmp_path / "alone", without=("cnn",)))
     if name == "viewpoint-table":
-        assert "too few seeds to test" in one.reading
+        assert one.reading == "How many errors are left on novel viewpoints?"  # nothing to compare with
         assert alone.reading == "Nothing to match to: the CNN was not measured, so that only last epochs are shown."
         assert alone.numbers["held_out_novel"].isna().all()
     assert not alone.shown().empty
-
-
-def test_the_reading_names_who_is_better(runs):
-    reading = analyses["viewpoint-table"](runs).reading
-    assert "on held-out images, Dynamic, T = 3 makes fewer errors on novel viewpoints, by 20 %" in reading
 
 
 def test_azimuths_around_zero_stand_together(runs):

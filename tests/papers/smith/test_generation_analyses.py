@@ -150,7 +150,7 @@ def test_templates_says_who_collapsed_and_how(runs):
 
 
 def _of_collapse(analysis):
-    first, found, _ = analysis.reading.partition("; presences of ")
+    first, found, _ = analysis.reading.partition(". Presences of ")
     assert found
     return f"{first}."
 
@@ -160,7 +160,7 @@ def test_what_presences_tell_is_said_of_the_model_that_tells_most(runs):
     for label, logits, drawn in ((OURS, 88, 13), (FULL, 90, 11)):
         for kind, value in (("logits", logits), ("drawn", drawn)):
             found = given(found, "presence_accuracy", (value, value), label, presences=kind)
-    expected = f"; presences of {READ_FULL} tell 90 % of digits by logits, 11 % once drawn."
+    expected = f" Presences of {READ_FULL} tell 90 % of digits by logits, 11 % once drawn."
     assert analyses["templates"](found).reading.endswith(expected)
     without = replace(runs, results=runs.results[runs.results["metric"] != "presence_accuracy"])
     assert "presences" not in analyses["templates"](without).reading

@@ -10,6 +10,7 @@ from routebench.analysis.folder import open_folder
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.notation import parse
 from routebench.registry import analyses
+from routebench.report._scorecard import scorecard_of
 from routebench.studies.objects.protocols.objects import ObjectDiscovery
 from tests.analyses.measured import parts_of
 from tests.studies.objects.test_objects import OPTIONS, Untrained
@@ -54,21 +55,20 @@ def test_clustering_comes_first_and_is_no_method(runs):
     own = runs.results.query("metric == 'baseline_kmeans' and objects == 4")["value"]
     assert table.loc[CLUSTERS, "found"] == pytest.approx(own.iloc[0])
     assert np.isnan(table.loc[CLUSTERS, "error"])
-    assert CLUSTERS not in {method.name for method in found.main.table["method"]}
-    assert f"clustering of pixels without learning has {max(table['found'][:2]):.2f}" in found.reading
+    assert {method.name: method.is_control for method in found.table["method"]}[CLUSTERS]
+
+
+def test_clusters_of_pixels_that_beat_all_networks_stand_first_on_the_first_screen():
+    (published,) = open_folder(PUBLISHED).parts
+    card = scorecard_of([("objects", published, analyses["objects-table"](published))])
+    assert card.rows[0].method.name == CLUSTERS and card.rows[0].method.is_control and card.rows[0].main
+    assert card.title == "Does routing help? Not shown."
 
 
 def test_only_the_most_iterations_of_a_method_are_pictured():
     (published,) = open_folder(PUBLISHED).parts
     told = to_svg(analyses["objects-pictures"](published).figure)
     assert "Inverted attention, T = 3" in told and "Inverted attention, T = 1" not in told
-
-
-def test_one_iteration_whose_coupling_is_equal_shares_is_no_example_of_blind_coupling():
-    (published,) = open_folder(PUBLISHED).parts
-    found = analyses["objects-table"](published)
-    assert found.numbers.set_index("name").loc["heinsen T=1", "coupled"] == 0
-    assert "Coupling need not show" in found.reading and "T = 1" not in found.reading
 
 
 def test_pictures_show_every_method_and_count_its_slots(runs):

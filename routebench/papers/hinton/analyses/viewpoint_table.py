@@ -1,6 +1,5 @@
 """Errors on novel viewpoints of networks that are as good as the CNN on familiar ones."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,11 +18,10 @@ from routebench.analysis import (
     Row,
     Runs,
     SeedValues,
-    Verdict,
     analysis_of,
+    answer_of,
     gains_over,
     run,
-    standing,
     wording,
 )
 from routebench.analysis.viewpoints import (
@@ -39,6 +37,7 @@ from routebench.analysis.viewpoints import (
     summary,
 )
 
+UNMATCHED = f"Nothing to match to: {NAME} was not measured, so that only last epochs are shown."
 UNCERTAIN = 100.0
 """Half-width of an interval, in % of the reference's errors, above which it is not quoted."""
 BY = {
@@ -92,14 +91,21 @@ def viewpoint_table(runs: Runs) -> Analysis | None:
     if table.empty:
         return None
     head = f"{kinds.novel.capitalize()}, error"
+    main = Main(f"{HELD_OUT}_novel", head, "%", higher_is_better=False, gains=_gains(runs))
     return Analysis(
         title=f"Errors on {kinds.novel}, at equal accuracy on {kinds.familiar}",
-        reading=_reading(table, kinds),
+        reading=_reading(main, runs, table, kinds),
         table=table,
         columns=COLUMNS,
         notes=(*_notes(table, kinds), *_published_notes(runs)),
-        main=Main(f"{HELD_OUT}_novel", head, "%", higher_is_better=False, gains=_gains(runs)),
+        main=main,
     )
+
+
+def _reading(main: Main, runs: Runs, table: DataFrame, kinds: Kinds) -> str:
+    if all(method.label != REFERENCE for method in table["method"]):
+        return UNMATCHED
+    return answer_of(main, runs) or f"How many errors are left on {kinds.novel}?"
 
 
 def _gains(runs: Runs) -> dict[Method, Estimate]:
@@ -110,33 +116,6 @@ def _gains(runs: Runs) -> dict[Method, Estimate]:
     for method, seed, error in zip(rows["method"], rows["seed"], rows["novel"], strict=True):
         errors.setdefault(method, SeedValues(within=(0.0, 100.0)))[int(seed)] = float(error)
     return gains_over(BASELINE, errors, higher_is_better=False)
-
-
-def _reading(table: DataFrame, kinds: Kinds) -> str:
-    others = [row for row in table.to_dict("records") if row["method"].label != REFERENCE]
-    if len(others) == len(table):
-        return f"Nothing to match to: {NAME} was not measured, so that only last epochs are shown."
-    held_out, familiar = (_told(others, f"{matching}_reduction", kinds) for matching in MATCHINGS)
-    told = f"Matched to {NAME} on held-out images, {held_out}."
-    return f"{told} Matched on {kinds.familiar} of the test part, as in the paper, {familiar}."
-
-
-def _told(rows: Sequence[Row], key: str, kinds: Kinds) -> str:
-    """Names of the methods with fewer errors on novel images than the reference, in half a sentence."""
-    done = sorted((row for row in rows if row[key].known), key=lambda row: standing(row, key))
-    if not done:
-        return "no method could be compared"
-    first = next((row for row in done if row[key].has_limits), done[0])  # one matched seed leads nothing
-    best = f"best: {first['method']}, {changed(first[key]).replace(' [', ' % [', 1)}"
-    if {row[key].verdict for row in done} == {Verdict.UNTESTABLE}:
-        return f"there are too few seeds to test ({best})"
-    shown = [row for row in done if row[key].verdict is Verdict.BETTER]
-    if not shown:
-        p_holm = wording.probability(first[key].p_holm)
-        return f"no method is shown to make fewer errors on {kinds.novel} ({best}, p {p_holm} after correction)"
-    names = wording.listed([row["method"] for row in shown], 4)
-    verb, most = ("makes", "") if len(shown) == 1 else ("make", f"{shown[0]['method']} ")
-    return f"{names} {verb} fewer errors on {kinds.novel}, {most}by {shown[0][key]:.0} %"
 
 
 def _notes(table: DataFrame, kinds: Kinds) -> tuple[str, ...]:

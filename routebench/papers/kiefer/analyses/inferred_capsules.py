@@ -32,7 +32,6 @@ KEYS = ["inference", "targets", "free"]
 FORWARD, UNROUTED = "forward", "none"
 PENALTIES = {"plain": "inference", "l1": "inference, L1", "l2": "inference, L2"}
 TARGETS = {"label": "right label", "predicted": "own answer", "none": "none"}
-SAID = {"label": "the right label clamped", "predicted": "the network's own answer", "none": "no target"}
 
 
 def _inferred(row: Row, text: str) -> str:
@@ -73,7 +72,7 @@ def inferred_capsules(runs: Runs) -> Analysis | None:
     height, rows = 0.4 + 1.22 * len(shown), len(shown)
     return Analysis(
         title="Sparsity by inference in place of routing",
-        reading=_reading(table),
+        reading="How sparse are class capsules after routing, and after inference in its place?",
         table=table,
         figure=figures.figure_of(_draw, shown, labels, height=height, columns=IMAGES, rows=rows) if shown else None,
         columns=COLUMNS,
@@ -117,25 +116,6 @@ def _place(row: Row) -> tuple[int, ...]:
 
 def _name(row: Row) -> str:
     return str(row["method"]) if row["inference"] == FORWARD else f"{row['method']} + {PENALTIES[row['inference']]}"
-
-
-def _reading(table: DataFrame) -> str:
-    forward = table[table["inference"] == FORWARD]
-    rows = forward.to_dict("records")
-    told = [f"{row['hoyer']:.2} with {row['method']}" for row in rows if row["role"] == "method"]
-    told += [f"{row['hoyer']:.2} with none" for row in rows if row["method"].exact == UNROUTED]
-    first = f"Hoyer's sparsity of class capsules is {wording.listed(told, 5)} after the forward pass" if told else ""
-    parts = []
-    for target, said in SAID.items():
-        own = table[(table["targets"] == target) & (table["free"] == "classes") & (table["inference"] != FORWARD)]
-        values = [f"{row['hoyer']:.2} {_penalty(row)}" for row in own.to_dict("records")]
-        parts += [f"{wording.listed(values)} with {said}"] if values else []
-    after = f"after inference without routing it is {'; '.join(parts)}" if parts else "nothing was inferred"
-    return f"{first}; {after}." if first else f"{after[0].upper()}{after[1:]}."
-
-
-def _penalty(row: Row) -> str:
-    return {"plain": "without a penalty", "l1": "with L1", "l2": "with L2"}[str(row["inference"])]
 
 
 def _notes() -> tuple[str, ...]:

@@ -201,7 +201,7 @@ def _presences(rows: Sequence[Row]) -> str:
         return ""
     best = min(known, key=lambda row: standing(row, "logits"))
     told = f"{best['logits']:.0} % of digits by logits, {best['drawn']:.0} % once drawn"
-    return f"; presences of {best['method']} tell {told}"
+    return f". Presences of {best['method']} tell {told}"
 
 
 def _by_seeds(rows: Sequence[Row], verb: str, key: str) -> str:

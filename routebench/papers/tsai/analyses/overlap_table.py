@@ -6,7 +6,6 @@ from pandas import DataFrame
 
 from routebench import published
 from routebench.analysis import (
-    BASELINE,
     METHOD,
     Analysis,
     Column,
@@ -14,8 +13,8 @@ from routebench.analysis import (
     Main,
     Row,
     Runs,
-    Verdict,
     analysis_of,
+    answer_of,
     numbers,
     run,
     wording,
@@ -44,8 +43,6 @@ GAIN = (
     Column("p (Holm)", "gain.p_holm", "p", "corrected for all gains"),
 )
 THRESHOLD = "A digit is answered if its score is above a threshold: one for all digits, the best on held-out images."
-LOST = 5.0
-"""Smallest loss (points) by a fixed threshold that the sentence mentions."""
 
 
 @analysis_of("overlap", "overlap-table", place=10)
@@ -57,13 +54,14 @@ def overlap_table(runs: Runs) -> Analysis | None:
     table = _with_parts(runs, found.table)
     both = gains_with_other_images(runs)
     table["both"] = table["method"].map(lambda method: both.get(method, Estimate()))
+    main = Main.of("accuracy", "mean", "Overlapping digits", gains=gains_of(runs), both=both)
     return Analysis(
         title="Finding every digit of an image",
-        reading=_reading(found, table),
+        reading=answer_of(main, runs) or "Which methods find every digit of an image?",
         table=table,
         columns=_columns(found, (OTHER_IMAGES,) if any(one.has_limits for one in both.values()) else ()),
         notes=(THRESHOLD, *notes_on(runs, found), *_published_notes(runs)),
-        main=Main.of("accuracy", "mean", "Overlapping digits", gains=gains_of(runs), both=both),
+        main=main,
     )
 
 
@@ -94,41 +92,6 @@ def _columns(found: Comparison, other_images: tuple[Column, ...]) -> tuple[Colum
 def _worst(row: Row) -> str:
     known = not math.isnan(row["worst_recall"])
     return f"{row['worst_digit']}: {row['worst_recall']:.1f}" if known else wording.NOTHING
-
-
-def _reading(found: Comparison, table: DataFrame) -> str:
-    rows: list[Row] = [*table[table["n_ok"] > 0].to_dict("records")]
-    best, *others = rows
-    reading = f"{best['method']} answers exactly the digits shown in {best['mean']:±0.2} % of test images"
-    base = [row for row in others if found.baseline and row["method"].label == BASELINE]
-    if base:
-        reading += f", uniform routing in {base[0]['mean']:.2} %"
-    standing = f" {_standing(found)}" if others else ""
-    return f"{reading}.{standing}{_lost(rows)}"
-
-
-def _standing(found: Comparison) -> str:
-    seen = {*found.over.values()}
-    if seen == {Verdict.UNTESTABLE}:
-        return "No test could compare it with the others."
-    peers, ahead = (found.with_verdict(verdict) for verdict in (Verdict.OPEN, Verdict.WORSE))
-    told = f"On the seeds that both finished, it is significantly behind {wording.listed(ahead, 4)}. " if ahead else ""
-    told += f"It cannot be told apart from {wording.listed(peers, 4)}." if peers else ""
-    if told:
-        return told.strip()
-    left = " that were tested" if Verdict.UNTESTABLE in seen else ""
-    return f"That is significantly more than all others{left}."
-
-
-def _lost(rows: list[Row]) -> str:
-    """Methods that a fixed threshold would hold back."""
-    falling = [row for row in rows if row["mean"].mean - row["exact_match_half"] > LOST]
-    if not falling:
-        return ""
-    most = max(falling, key=lambda row: row["mean"].mean - row["exact_match_half"])
-    told = f"{most['method']} from {most['mean']:.1} to {most['exact_match_half']:.1f} %"
-    others = f", and {wording.plural(len(falling) - 1, 'other')} by more than {LOST:g} points" if falling[1:] else ""
-    return f" A fixed threshold of one half would take {told}{others}."
 
 
 def _published_notes(runs: Runs) -> list[str]:

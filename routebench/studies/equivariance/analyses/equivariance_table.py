@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from pandas import DataFrame
-
 from routebench.analysis import (
     METHOD,
     SEEDS,
@@ -17,7 +15,6 @@ from routebench.analysis import (
     corrected,
     difference,
     run,
-    standing,
     table_of,
     wording,
 )
@@ -47,7 +44,7 @@ def equivariance_table(runs: Runs) -> Analysis | None:
     table = table_of(runs, columns, order=_key("pose", shown[0]))
     return Analysis(
         title="Do poses follow the image?",
-        reading=_reading(table, shown[0], top) + _iterating(by_seed),
+        reading=_iterating(by_seed) or "Do poses follow the image, by a linear map?",
         table=table,
         columns=columns,
         notes=(
@@ -95,33 +92,6 @@ def _columns(changes: list[str], shown: list[str], top: str) -> tuple[Column, ..
     return (*found, SEEDS)
 
 
-def _reading(table: DataFrame, change: str, top: str) -> str:
-    if top == "objects":
-        return _explained(table, change)
-    key = _key("pose", change)
-    rows = sorted((row for row in table.to_dict("records") if row[key].known), key=lambda row: standing(row, key))
-    if not rows:
-        return f"No method has poses that a {change} could be read from."
-    best, last = rows[0], rows[-1]
-    if len(rows) == 1:
-        told = f"with {best['method']}, R² is {wording.significant(best[key].mean)}"
-        return f"After a {change}, a linear map predicts how poses differ between images of a class: {told}."
-    return (
-        f"After a {change}, a linear map explains most of how poses differ between images of a class with "
-        f"{best['method']} (R² {wording.significant(best[key].mean)}), and least with {last['method']} "
-        f"({wording.significant(last[key].mean)})."
-    )
-
-
-def _explained(table: DataFrame, change: str) -> str:
-    """The share of the change of objects' poses that the map predicts; R² is high for poses that hardly change, too."""
-    key = _key("explained", change)
-    rows = sorted((row for row in table.to_dict("records") if row[key].known), key=lambda row: standing(row, key))
-    best, *others = [(f"{100 * row[key].mean:.0f} %", f"with {row['method']}") for row in rows]
-    named = [f"{best[0]} of the change of poses {best[1]}", *map(" ".join, others)]
-    return f"After a {change}, a linear map predicts {wording.listed(named, 6)}."
-
-
 def _iterating(by_seed: Mapping[Method, Mapping[int, float]]) -> str:
     """Methods whose R² falls from their fewest iterations to their most, after Holm's correction over them; or none."""
     kinds: dict[str, list[Method]] = {}
@@ -134,7 +104,7 @@ def _iterating(by_seed: Mapping[Method, Mapping[int, float]]) -> str:
         for (fewest, most), one in zip(pairs, found, strict=True)
         if one.verdict is Verdict.WORSE
     ]
-    return f" With more iterations R² falls significantly: {wording.listed(fallen, 4)}." if fallen else ""
+    return f"With more iterations R² of poses falls significantly: {wording.listed(fallen, 4)}." if fallen else ""
 
 
 if __name__ == "__main__":

@@ -1,0 +1,104 @@
+"""No published page contradicts itself: its first lines, its titles and its tables say the same of the same pair."""
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from routebench.analysis.folder import open_folder
+from routebench.report._decisions import Decisions
+from routebench.report._headline import headline_of
+from routebench.report._tabs import is_tuning
+
+REPORTS = Path(__file__).parents[2] / "reports"
+PAGES = sorted(REPORTS.glob("*/report.html"))
+EACH = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+BARE = re.compile(r"(?<![\w.])\d+(?:\.\d+)? %")
+RIVALS = r"(?:highest|best|most|least|leads?)\b"
+
+
+def plain(markup: str) -> str:
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", "", markup))).strip()
+
+
+def first_lines(page: Path) -> list[str]:
+    """The title of a page, its lead, and the title of each of its parts."""
+    text = page.read_text()
+    found = re.findall(r'<h1[^>]*>(.*?)</h1>|<p class="lead">(.*?)</p>', text, re.DOTALL)
+    answers = re.findall(r'<section class="answer">(.*?)</section>', text, re.DOTALL)
+    titles = [
+        match[1] for answer in answers if (match := re.match(r"\s*<(?:h3|p)[^>]*>(.*?)</(?:h3|p)>", answer, re.DOTALL))
+    ]
+    return [plain(one) for one in (*("".join(pair) for pair in found), *titles)]
+
+
+@EACH
+def test_titles_lead_with_decisions(page):
+    """No title names who is highest without a test, nor 'best:' in brackets, nor a measured value alone."""
+    for line in first_lines(page):
+        assert not re.search(rf"\b{RIVALS}", line) or "trial" in line, line
+        assert "too uncertain" not in line and "(best" not in line, line
+        assert not BARE.search(line), line
+
+
+@EACH
+def test_a_pair_has_one_verdict_in_all_sentences_of_a_part(page):
+    for runs in open_folder(page.parent).parts:
+        if runs.protocol not in ("accuracy", "") or is_tuning(runs) or not runs.strength.judges:
+            continue
+        told = str(headline_of(runs))
+        found = Decisions.of(runs)
+        for gain in found.gains:
+            own = [one for one in re.split(r"(?<=[.;]) ", told) if str(gain.method) in one and "uniform routing" in one]
+            says = {("not" in one or "cannot" in one) for one in own if "above" in one or "differ" in one}
+            assert len(says) < 2, (page.parent.name, str(gain.method), own)
+        assert "not measured" not in told or found.plans_baseline
+
+
+@EACH
+def test_gains_in_titles_are_on_the_network_of_uniform_routing(page):
+    for runs in open_folder(page.parent).parts:
+        homes = {method.model for method in runs.methods.values() if method.is_base}
+        headline = None if is_tuning(runs) or not runs.strength.judges else headline_of(runs)
+        if headline is None or not homes:
+            continue
+        elsewhere = {str(one) for one in runs.methods.values() if one.model not in homes and not one.is_control}
+        shared = {str(one) for one in runs.methods.values() if one.model in homes}
+        title = headline.title
+        assert not [name for name in elsewhere - shared if name in title and "uniform routing" in title], title
+
+
+@EACH
+def test_counts_in_a_title_fit_the_table_beneath(page):
+    text = page.read_text()
+    title = first_lines(page)[0]
+    table = re.search(r'<table class="scores(?! claims)[^"]*">(.*?)</table>', text, re.DOTALL)
+    if table is None:
+        return
+    heads = [plain(head) for head in re.findall(r"<th scope=\"col\">(.*?)</th>", table[1], re.DOTALL)]
+    assert len(heads) <= 9
+    tallies = [head for head in heads if re.search(r" worse of |no difference shown", head)]
+    better = [head for head in tallies if (count := re.search(r"(\d+) better", head)) and int(count[1])]
+    if found := re.search(r"in (\d+) other tested columns? it is not shown", title):
+        assert int(found[1]) == len(tallies) - len(better)
+    for count, of in re.findall(r"(\d+) of (\d+) methods", title):
+        assert any(f"{count} better" in head and f"of {of} methods" in head for head in better), title
+
+
+@EACH
+def test_what_was_never_planned_is_not_called_missing(page):
+    parts = open_folder(page.parent).parts
+    if not any("paper" in str(runs.suite) for runs in parts):
+        text = page.read_text()
+        planned = any(method.is_base for runs in parts for method in runs.methods.values())
+        assert planned or "has no finished run" not in text
+
+
+@EACH
+def test_times_in_a_title_have_no_digit_below_the_noise(page):
+    told = " ".join(first_lines(page))
+    noise = re.search(r"Noise floor (\d+) %", plain(page.read_text()))
+    if noise and int(noise[1]) >= 20:
+        assert not re.search(r"\d\.\d\d ms|\d{3} ms", told.replace("000 ms", "").replace("00 ms", ""))
+    assert " 0.0 MB" not in told
