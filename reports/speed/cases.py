@@ -344,10 +344,11 @@ def _votes_stored() -> Iterator[None]:
 def _shares(found: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str, float]:
     if list(found) != list(expected):
         raise ValueError(f"expected the same outputs and gradients, got {list(found)} and {list(expected)}")
-    return {name: _share(found[name], right) for name, right in expected.items()}
+    return {name: share(found[name], right) for name, right in expected.items()}
 
 
-def _share(mine: Tensor, right: Tensor) -> float:
+def share(mine: Tensor, right: Tensor) -> float:
+    """The largest difference of two tensors, as a share of the second's largest value; infinite for NaN."""
     largest = right.abs().max().clamp(min=torch.finfo(right.dtype).tiny)
     error = float((mine - right).abs().max() / largest)
     return error if error == error else float("inf")  # noqa: PLR0124  # nan is a failure

@@ -48,10 +48,11 @@ def write(folder: Path) -> None:
         memory = memory[["case", "implementation", "iterations", "batch", "extra"]]
         memory.to_csv(folder / "memory_against_T.csv", index=False)
         _figure(memory, folder / "memory_against_T.svg")
-    (folder / "README.md").write_text("\n".join(_page(rows, figure=not memory.empty)) + "\n")
+    public = pd.read_csv(folder / "public.csv") if (folder / "public.csv").exists() else pd.DataFrame()
+    (folder / "README.md").write_text("\n".join(_page(rows, public, figure=not memory.empty)) + "\n")
 
 
-def _page(rows: pd.DataFrame, *, figure: bool) -> list[str]:
+def _page(rows: pd.DataFrame, public: pd.DataFrame, *, figure: bool) -> list[str]:
     names = [name for name in CASES if name in set(rows["case"])]
     tables = {name: _of(rows, name, "table") for name in names}
     measured = [name for name in names if not tables[name].empty]
@@ -76,6 +77,7 @@ def _page(rows: pd.DataFrame, *, figure: bool) -> list[str]:
         *(f"- {CASES[name].note}" for name in measured if CASES[name].note),
         *(line for name in measured for line in _floor(CASES[name], tables[name])),
         "",
+        *_public(public),
         *(_iterations(rows, layers) if layers else []),
         *(["## Memory against T", "", "![Extra memory against T](memory_against_T.svg)", ""] if figure else []),
         *_agreement(rows, names),
@@ -103,6 +105,34 @@ HOW = (
     "than 1e-4 of the largest value of a tensor, in single precision, is not timed; beyond the T of the table, by more",
     "than that and than five times the yardstick's own rounding.",
 )
+
+
+def _public(rows: pd.DataFrame) -> list[str]:
+    """The section on public repositories as they are; nothing without measurements of them."""
+    if rows.empty:
+        return []
+    repeats, error = rows["repeat"].nunique(), rows["error"].max()
+    lines = [
+        "## Against public repositories as they are",
+        "",
+        f"Their files unchanged, {rows['work'].iloc[0]}; ours stops the same gradients.",
+        f"Outputs and gradients agree to {error:.1g} of the largest value. Medians of {repeats} processes each, in",
+        "turn, with the range of ratios. `reports/speed/public.py CHECKOUTS` measures it.",
+        "",
+        "| repository | commit | theirs | ours | faster | extra memory, theirs | ours | less |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for (name, commit), own in rows.groupby(["repository", "commit"], sort=False):
+        times, extra = (
+            own.pivot_table(values=key, index="repeat", columns="implementation") for key in ("seconds", "extra")
+        )
+        ratios, memory = times["public"] / times["ours"], extra.median()
+        told = [f"[{name}](https://github.com/{name})", f"`{commit}`"]
+        told += [_seconds(times[one].median()) for one in ("public", "ours")]
+        told += [f"{ratios.median():.1f} ({ratios.min():.1f} to {ratios.max():.1f})"]
+        told += [*(_memory(memory[one]) for one in ("public", "ours")), f"{memory['public'] / memory['ours']:.1f}"]
+        lines.append(f"| {' | '.join(told)} |")
+    return [*lines, ""]
 
 
 def _machine(rows: pd.DataFrame) -> list[str]:
