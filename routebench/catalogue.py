@@ -8,7 +8,7 @@ import hashlib
 import importlib.metadata
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ KEPT = 8
 """Catalogues that the cache folder keeps: one for each state of the code, the newest."""
 PLAIN = re.compile(r"[\w.-]+")
 """A name alone, without a colon and the like."""
-KINDS = ("methods", "models", "data", "suites", "analyses", "protocols", *OF_TRAINING, "recipes")
+KINDS = ("methods", "models", "data", "suites", "presets", "analyses", "protocols", *OF_TRAINING, "recipes")
 
 Catalogue = dict[str, list[dict[str, Any]]]
 
@@ -231,7 +231,8 @@ def _extended(plugins: Sequence[str], kinds: Sequence[str]) -> bool:
     """Tells whether there may be more than routebench brings."""
     if plugins or plugins_of_environment() or without():
         return True
-    groups = ["routebench.suites" if kind == "suites" else EVERY[kind].package for kind in kinds if kind != "recipes"]
+    of_suites = ("suites", "presets")
+    groups = ["routebench.suites" if kind in of_suites else EVERY[kind].package for kind in kinds if kind != "recipes"]
     return any(importlib.metadata.entry_points(group=group) for group in groups)
 
 
@@ -243,6 +244,8 @@ def code_hash() -> str:
     digest = hashlib.sha256()
     for file in sorted(files):
         digest.update(f"{file.parent.name}/{file.name}\n".encode() + file.read_bytes())
+    for pack in _packs():
+        digest.update(f"{pack.parent.name} {pack.stat().st_size}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -254,6 +257,8 @@ def collect(kinds: Sequence[str] = KINDS) -> Catalogue:
 def _entries(kind: str) -> list[dict[str, Any]]:
     if kind == "suites":
         return [_suite(file) for _, file in sorted(suite_files().items())]
+    if kind == "presets":
+        return [preset for _, file in sorted(suite_files().items()) for preset in _presets(file)]
     if kind == "recipes":
         return [
             {
@@ -376,3 +381,57 @@ def _suite(file: Path) -> dict[str, Any]:
         **({"page": page} if (page := _page(content.get("page"))) else {}),
         **_from(suite_origin(file)),
     }
+
+
+def _presets(file: Path) -> Iterator[dict[str, Any]]:
+    """The presets of a suite's file; none of one that cannot be read, of which `list suites` says so."""
+    from routebench.engine.suites import count_runs, load_suite
+
+    try:
+        suite = load_suite(file.stem)
+        runs = {name: count_runs(suite, name) for name in suite.presets}
+    except UserError:
+        return
+    for name, preset in suite.presets.items():
+        yield {
+            "name": f"{suite.name} {name}",
+            "suite": suite.name,
+            "preset": name,
+            "data": preset.data,
+            "take": preset.take,
+            "models": [*preset.models],
+            "iterations": [*preset.iterations],
+            "seeds": len(preset.seeds),
+            "runs": runs[name],
+            "published": _published().get((suite.name, name), []),
+            **_from(suite_origin(file)),
+        }
+
+
+def presets_told(presets: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Presets of the catalogue as a table: its titles, then a row for each."""
+    titles = ["suite", "preset", "network", "data", "seeds", "runs", "published"]
+    rows = (
+        [one["suite"], one["preset"], ", ".join(one["models"]), one["data"], str(one["seeds"]), str(one["runs"])]
+        for one in presets
+    )
+    return [titles, *([*row, ", ".join(one["published"])] for row, one in zip(rows, presets, strict=True))]
+
+
+def _packs() -> list[Path]:
+    """The records of published results, which lie beside the package in a checkout; none elsewhere."""
+    return sorted((Path(__file__).parents[1] / "reports").glob("*/records.parquet"))
+
+
+@cache
+def _published() -> dict[tuple[str, str], list[str]]:
+    """The folders of published results by suite and preset, from the names of their plans."""
+    from pyarrow import parquet
+
+    found: dict[tuple[str, str], list[str]] = {}
+    for pack in _packs():
+        files = parquet.read_table(pack, columns=["file"])["file"].to_pylist()
+        plans = (name.removeprefix("plans/").split(".") for name in files if name.startswith("plans/"))
+        for suite, preset in dict.fromkeys((name[0], name[1]) for name in plans):
+            found.setdefault((suite, preset), []).append(pack.parent.name)
+    return found

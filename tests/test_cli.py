@@ -12,8 +12,9 @@ from click.testing import CliRunner
 
 from routebench import cli
 from routebench.commands import suite
+from routebench.data import declared_where_missing
 from routebench.engine.running import Counts
-from routebench.engine.suites import load_suite
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.kernels import compiler, fused
 from routebench.registry import EVERY, suite_files
 from tests.command import Command
@@ -90,6 +91,26 @@ def test_listing_is_what_is_registered(call):
     assert methods["dynamic"]["hyperparameters"]["iterations"] == 3
     assert "Sabour" in methods["dynamic"]["source"]
     assert methods["dynamic"]["claims"]
+
+
+def test_presets_are_listed_with_their_runs_and_where_they_are_published(call):
+    known = {(one["suite"], one["preset"]): one for one in json.loads(call("list", "presets", "--json").out)}
+    assert list(known) == [(name, preset) for name in sorted(suite_files()) for preset in load_suite(name).presets]
+    with declared_where_missing():
+        for suite_name, preset in [
+            ("sparsity", "full"),
+            ("parts", "quick"),
+            ("tsai-cost", "full"),
+            ("accuracy", "full"),
+        ]:
+            planned = plan(load_suite(suite_name), preset, Choices())
+            assert known[suite_name, preset]["runs"] == len(planned.cells)
+            assert known[suite_name, preset]["models"] == [*planned.preset.models]
+    assert known["standard", "mnist"]["published"] == ["standard"]
+    folders = {folder for one in known.values() for folder in one["published"]}
+    assert folders == {file.parent.name for file in ROOT.glob("reports/*/records.parquet")}
+    rows = [line.split() for line in call("list", "presets").out.splitlines()]
+    assert ["viewpoint", "standard", "capsnet-small", "rendered-shapes-small-azimuth", "5", "150", "standard"] in rows
 
 
 def test_every_command_explains_itself():

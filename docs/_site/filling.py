@@ -121,6 +121,19 @@ def listing(kind: str) -> str:
     return table(["Name", "What it is"], ((f"`{one['name']}`", one["summary"]) for one in catalogue()[kind]))
 
 
+def presets() -> str:
+    """Every preset of every suite, with a link to what was published of it."""
+    from routebench.catalogue import catalogue, presets_told
+
+    titles, *rows = presets_told(catalogue()["presets"])
+    links = {name: f"[{name}](reports/{name}.html)" for name in published_reports()}
+    shown = (
+        [f"`{suite}`", f"`{preset}`", *cells, ", ".join(links[one] for one in filter(None, folders.split(", ")))]
+        for suite, preset, *cells, folders in rows
+    )
+    return table([title.capitalize() for title in titles], shown)
+
+
 def overview() -> str:
     """Every routing method in a row."""
     header = [
@@ -330,6 +343,7 @@ FILLERS: dict[str, Callable[..., str]] = {
     "columns": columns,
     "measures": measures,
     "list": listing,
+    "presets": presets,
     "methods": overview,
     "method": method,
     "reference": reference,

@@ -1,11 +1,12 @@
 """`routebench list`: what there is to run."""
 
 import json
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
 
-from routebench.catalogue import KINDS
+from routebench.catalogue import KINDS, presets_told
 from routebench.commands import options
 from routebench.errors import unknown
 from routebench.options import Execution
@@ -30,15 +31,26 @@ def command(kind: str | None, as_json: bool, plugins: tuple[str, ...]) -> None:
     for name in asked:
         if kind is None:
             click.echo(f"{name}:")
-        width = max((len(entry["name"]) for entry in known[name]), default=0)
-        for entry in known[name]:
-            click.echo(f"  {entry['name']:<{width}}{_size(entry)}  {entry['summary']}{_origin(entry)}")
+        for line in _aligned(presets_told(known[name]) if name == "presets" else map(_row, known[name])):
+            click.echo(f"  {line}")
+
+
+def _aligned(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The rows as lines, with their columns below each other."""
+    rows = [*rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True) if width).rstrip()
+
+
+def _row(entry: dict[str, Any]) -> tuple[str, ...]:
+    return entry["name"], _size(entry), f"{entry['summary']}{_origin(entry)}"
 
 
 def _size(entry: dict[str, Any]) -> str:
     if "parameters" not in entry:
         return ""
-    return "  cannot be built        " if entry["parameters"] is None else f"  {entry['parameters']:>10,} parameters"
+    return "cannot be built" if entry["parameters"] is None else f"{entry['parameters']:>10,} parameters"
 
 
 def _origin(entry: dict[str, Any]) -> str:

@@ -87,7 +87,10 @@ class SuiteOptions(Execution):
     suite: Argument = Argument(..., "its name, a TOML file of your own, or `all`")
     _: KW_ONLY
     preset: Text = Text(
-        "quick", "preset of the suite, its size and data: smoke, quick, full, or another of its own", "NAME"
+        "quick",
+        "preset of the suite, its size and data: smoke, quick, full, or another of its own; `routebench list presets` "
+        "shows all",
+        "NAME",
     )
     methods: Texts = Texts(
         (),

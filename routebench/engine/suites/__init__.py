@@ -3,7 +3,7 @@
 from routebench.engine.suites._cell import Cell, cell_of, code_behind, of_session, parts_of
 from routebench.engine.suites._lineup import METHOD, Choices
 from routebench.engine.suites._parts import NamedParts, older_parts, stamped
-from routebench.engine.suites._plan import Plan, plan
+from routebench.engine.suites._plan import Plan, count_runs, plan
 from routebench.engine.suites._planning import Asked, make_plans
 from routebench.engine.suites._points import expect_name
 from routebench.engine.suites._settings import RULE, ChosenPoint, ChosenSettings, digest_of
@@ -23,6 +23,7 @@ __all__ = [
     "Plan",
     "cell_of",
     "code_behind",
+    "count_runs",
     "digest_of",
     "expect_name",
     "load_suite",

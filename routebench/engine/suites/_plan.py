@@ -9,7 +9,7 @@ from routebench.engine.results import TRIALS, Identity
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins
 from routebench.engine.suites._lineup import Choices, Starter, line_up
 from routebench.engine.suites._parts import stamped
-from routebench.engine.suites._points import Point, expect_chosen, expect_few, expect_learnable, points_of
+from routebench.engine.suites._points import Point, expect_chosen, expect_few, expect_learnable, grid_of, points_of
 from routebench.engine.suites._settings import ChosenPoint, ChosenSettings
 from routebench.engine.suites._suite import Preset, Suite
 from routebench.engine.suites._toml import Place
@@ -115,6 +115,23 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
         told = NONE_TUNED
     changed = f"Other than in the suite's file: {', '.join(choices.changes)}." if choices.changes else ""
     return replace(_plan(suite, preset, cells, data, told), half_width=half_width, changed=changed)
+
+
+def count_runs(suite: Suite, preset_name: str) -> int:
+    """The number of runs of a preset as its file has it, without a look at data.
+
+    Raises:
+        UserError: it names what is not there.
+    """
+    preset, starters = line_up(suite.with_entries(preset_name), preset_name, Choices())
+    runs = {
+        (number, model, steps)
+        for number, one in enumerate(starters)
+        for beside in preset.models
+        for model in one.entry.networks(beside)
+        for steps in grid_of(preset, one.entry)
+    }
+    return len(preset.seeds) * len(runs)
 
 
 def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choices: Choices) -> str:

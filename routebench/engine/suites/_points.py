@@ -196,9 +196,8 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
         wanted = "a capsule network" if routed else "a network without capsules"
         raise UserError(f"{suite.file}: preset {preset.name}, {entry.name}: expected {wanted}, got model {model!r}")
     defaults = hyperparameters_of(entry.name) if routed else {}
-    iterative = "iterations" in defaults
     defaults.pop("iterations", None)
-    grid: Sequence[int | None] = preset.grid(entry) if iterative else [None]
+    grid = grid_of(preset, entry)
     for steps in (*grid, *preset.options.get("test_iterations", ())):
         expect_few_iterations(f"suite {suite.name}, preset {preset.name}", steps)
     identity = {
@@ -226,6 +225,12 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
     except UserError as error:  # an option names what is not there, such as an attack
         raise UserError(f"{suite.file}: preset {preset.name}, {entry.name}: {error}") from error
     return Point(cell_of(known, starter.fault, code_behind(known)), grid, _fixed(preset, entry))
+
+
+def grid_of(preset: Preset, entry: Entry) -> Sequence[int | None]:
+    """The iterations that a method runs with; None alone for one without."""
+    iterative = entry.routed and "iterations" in hyperparameters_of(entry.name)
+    return preset.grid(entry) if iterative else [None]
 
 
 def _fixed(preset: Preset, entry: Entry) -> frozenset[str]:
