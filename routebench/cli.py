@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import click
 
 from routebench import commands, terminal
-from routebench.commands.options import FAULT, INTERRUPTED, TERMINATED
-from routebench.errors import UserError, nearest, printable, refusal
+from routebench.commands.options import FAULT, INTERRUPTED, SPEECH, TERMINATED
+from routebench.errors import UserError, nearest, printable, refusal, show_calls
 
 LONGEST = 1_200
 """Characters of an error that are printed, from both ends: a file or a call may hold any number of them."""
@@ -43,6 +43,7 @@ class Commands(click.Group):
             return None
         command: click.Command = importlib.import_module(f"{commands.__name__}.{name.replace('-', '_')}").command
         command.name = name
+        command.params += [option for option in SPEECH if option not in command.params]
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -85,6 +86,7 @@ def main() -> NoReturn:
     try:
         cli.main(standalone_mode=False, prog_name=_called_as())
     except UserError as error:
+        show_calls(error)
         _fail(str(error), error.exit_code)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)

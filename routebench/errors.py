@@ -3,6 +3,7 @@
 import difflib
 import errno
 import os
+import sys
 import sysconfig
 import traceback
 import unicodedata
@@ -13,6 +14,8 @@ from types import FrameType
 
 WITHOUT = "ROUTEBENCH_WITHOUT"
 """The variable that names shipped folders which this process is to do without, separated by commas."""
+VERBOSE = "ROUTEBENCH_VERBOSE"
+"""The variable by which the processes of runs know that the calls behind an error are wanted."""
 LIBRARIES = ("<", *(path for name, path in sysconfig.get_paths().items() if name.endswith("lib") or name == "stdlib"))
 """Places where errors are seldom made: the standard library, installed packages, code without a file."""
 PACKAGE = Path(__file__).parent
@@ -65,6 +68,13 @@ def message_of(error: BaseException) -> str:
         return str(error)
     except BaseException as another:  # noqa: BLE001  # whatever it is, the first one is to be told
         return f"its message cannot be had: __str__ raised {type(another).__name__}"
+
+
+def show_calls(error: BaseException | str) -> None:
+    """Prints the calls behind an error, or what a run has printed, to standard error, where that is wanted."""
+    if os.environ.get(VERBOSE, "0") not in ("", "0"):
+        told = error if isinstance(error, str) else "".join(traceback.format_exception(error))
+        sys.stderr.write(printable(told))
 
 
 def place_of(error: BaseException) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from routebench.engine.running import Listener, PlannedRun, Progress
-    from routebench.ranking import Measured, Standing, Teller, Wanted
+    from routebench.ranking import Ahead, Measured, Standing, Teller, Wanted
     from routebench.routing import RoutingMethod
 
 
@@ -167,8 +167,8 @@ def submit(method: str | Path, folder: Path, asked: RankOptions, **facts: str) -
     return f"{wanted.method} on {known.board.title}"
 
 
-def listed_ranking(method: str | Path, asked: RankOptions) -> list[str]:
-    """Lists what `ranked` would run, a line each; runs nothing.
+def listed_ranking(method: str | Path, asked: RankOptions) -> "Ahead":
+    """Says what `ranked` would run; runs nothing.
 
     Args:
         method: as for `rank`.
@@ -177,7 +177,7 @@ def listed_ranking(method: str | Path, asked: RankOptions) -> list[str]:
     from routebench import ranking
 
     wanted = _wanted(method, asked)
-    return ranking.listed(wanted, ranking.published(wanted.board, asked.beside))
+    return ranking.ahead(wanted, ranking.published(wanted.board, asked.beside))
 
 
 def _wanted(method: "str | Path | type[RoutingMethod]", asked: RankOptions) -> "Wanted":

@@ -13,8 +13,10 @@ from click.testing import CliRunner
 from routebench import cli
 from routebench.commands import suite
 from routebench.data import declared_where_missing
+from routebench.engine.results import files_of
 from routebench.engine.running import Counts
 from routebench.engine.suites import Choices, load_suite, plan
+from routebench.errors import VERBOSE
 from routebench.kernels import compiler, fused
 from routebench.registry import EVERY, suite_files
 from tests.command import Command
@@ -334,6 +336,85 @@ def test_doctor_examines_the_machine(call):
     assert "back end fused" in out
     assert "back end triton" in out
     assert "you can run `routebench suite accuracy`" in out.splitlines()[-1]
+
+
+PACK = ROOT / "tests" / "packs" / "accuracy-quick"
+READING = {
+    "board": ("--board", "quick"),
+    "cite": ("dynamic",),
+    "compare": (PACK, PACK),
+    "doctor": ("--device", "cpu"),
+    "export": (PACK, "--metric", "accuracy"),
+    "list": ("presets",),
+    "migrate": (ROOT / "tests" / "packs" / "schema-1", "-o", "new"),
+    "new-method": ("my-idea",),
+    "publish": (PACK, "--unpack", "-o", "new"),
+    "rank": ("dynamic", "--dry-run"),
+    "reproduce": (min((files_of(PACK) / "records").glob("*.json")),),
+    "status": (PACK, "--code"),
+    "suite": ("accuracy", "--preset", "smoke", "--dry-run"),
+    "tune": ("accuracy", "--preset", "smoke", "--dry-run"),
+}
+"""What each command is called with; the others train, or read what this test does not have."""
+WRITING = {"alternate", "check", "features", "forget", "merge", "report", "submit", "verify"}
+
+
+@pytest.mark.parametrize("name", READING)
+def test_the_answer_of_a_command_is_json_alone_on_standard_output(call, name):
+    done = call(name, *READING[name], "--json")
+    assert done.code == 0, done.error
+    assert json.loads(done.out, parse_constant=pytest.fail)
+
+
+def test_every_command_takes_the_options_that_say_how_it_speaks():
+    context = click.Context(cli.cli)
+    names = cli.cli.list_commands(context)
+    assert {*names} == READING.keys() | WRITING
+    for name in names:
+        options = {word for option in cli.cli.get_command(context, name).params for word in option.opts}
+        assert {"--json", "--quiet", "-q", "--verbose", "-v"} <= options
+
+
+def test_what_a_folder_holds_is_told_as_json_from_the_first_run_to_the_last_page(call, tmp_path):
+    def told(*arguments, code=0):
+        done = call(*arguments, "--json")
+        assert done.code == code, done
+        return json.loads(done.out, parse_constant=pytest.fail)
+
+    (tmp_path / "grün.py").write_text("raise ValueError('a slip')\n")
+    with_slip = small_suite(call, "--plugin", "grün.py", "--json")
+    assert with_slip.code == 3 and "[5/5]" in with_slip.error and "report: " not in with_slip.error
+    (found,) = json.loads(with_slip.out)["suites"]
+    assert json.loads(with_slip.out)["runs"]["failed"] == 1
+    rows = {(row["label"], row["iterations"]): row for row in found["networks"][0]["rows"]}
+    assert len(rows) == 5 and rows["grün", None]["n"] == 0
+    (plan,) = told("status")["plans"]
+    assert plan["failed"][0]["label"] == "grün" and plan["runs"] == {"ok": 4, "failed": 1}
+    assert told("forget", "grün", "--yes") == {"method": "grün", "runs": {"failed": 1}, "removed": True}
+    assert (tmp_path / told("report")["page"]).is_file()
+    exported = told("export", "--suite", "small", "--metric", "accuracy")
+    assert {row["metric"] for row in exported["rows"]} == {"accuracy"}
+    small_suite(call, "--results", "other", "--seeds", "2")
+    merged = told("merge", "results", "other", "-o", "both")
+    assert (merged["runs"], merged["shared"]) == (8, 4)
+    (tmp_path / "empty").mkdir()
+    assert told("status", "empty", code=4) == {"plans": [], "wanted": []}
+
+
+def test_quiet_leaves_out_what_is_no_answer_and_verbose_tells_the_calls_behind_an_error(call, monkeypatch):
+    monkeypatch.setenv(VERBOSE, "")
+    loud = small_suite(call)
+    quiet = small_suite(call, "-q", "--results", "other")
+    assert "done before" in loud.out and "[4/4]" in loud.out and "read before" in loud.out
+    assert not any(told in quiet.out for told in ("done before", "[4/4]", "read before")) and not quiet.error
+    assert table_of(quiet.out) == table_of(loud.out) and "report: other" in quiet.out
+    (call.folder / "slip.py").write_text("raise ValueError('a slip')\n")
+    slipped = small_suite(call, "--plugin", "slip.py", "--results", "third", "--no-isolate", "-v")
+    assert slipped.code == 3 and "Traceback" in slipped.error and "a slip" in slipped.error
+    told = call("cite", "dynamc", "-v")
+    assert (told.code, told.error.splitlines()[0]) == (2, "Traceback (most recent call last):")
+    assert told.error.splitlines()[-1].startswith("Error: unknown routing method 'dynamc'")
+    assert call("cite", "dynamic", "-qv").error == "Error: expected --quiet or --verbose, got both; leave one out\n"
 
 
 def table_of(out):

@@ -20,6 +20,8 @@ import methods
 from formulas import with_formulas
 from sources import named, options, source
 
+from routebench.commands.options import SPEECH
+
 ROOT = Path(__file__).parents[2]
 ASKED = re.compile(r"^<!-- fill: (?P<name>[a-z-]+)(?P<arguments>[^>]*) -->$", re.MULTILINE)
 LINK = re.compile(r"\[(?P<words>[^\]]*)\]\((?P<path>(?![a-z]+:)[^)#\s]+)(?P<anchor>(?:#[^)\s]*)?)\)")
@@ -62,10 +64,19 @@ def commands() -> str:
 def _command(command: click.Command, name: str, parent: click.Context) -> str:
     context = click.Context(command, info_name=name, parent=parent)
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
-    rows = [(f"`{names}`", _text(told)) for names, told in filter(None, records) if told and "--help" not in names]
+    rows = _rows([one for one in command.get_params(context) if one not in SPEECH], context)
     options = [table(["Option", "What it does"], rows)] if rows else []
     return "\n\n".join([f"## {name}", f"```text\n{usage}\n```", _text(command.help or ""), *options])
+
+
+def of_every_command() -> str:
+    """The options that every command has."""
+    return table(["Option", "What it does"], _rows(SPEECH, click.Context(click.Command("any"))))
+
+
+def _rows(options: Iterable[click.Parameter], context: click.Context) -> list[tuple[str, str]]:
+    records = [parameter.get_help_record(context) for parameter in options]
+    return [(f"`{names}`", _text(told)) for names, told in filter(None, records) if told and "--help" not in names]
 
 
 def _text(told: str) -> str:
@@ -338,6 +349,7 @@ def record(results: str) -> str:
 
 FILLERS: dict[str, Callable[..., str]] = {
     "commands": commands,
+    "of-every-command": of_every_command,
     "exit-codes": exit_codes,
     "glossary": glossary,
     "columns": columns,

@@ -13,6 +13,7 @@ import routebench
 from routebench.commands.options import SOME_FAILED, warn, whole
 from routebench.errors import UserError
 from routebench.registry import plugin_files
+from routebench.terminal import answer, note, tell
 
 SIDES = "base", "head"
 TAIL = 2_000
@@ -66,7 +67,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     They are measured in turn, so drift of the machine does not count. Each round is a process of BASE and
     one of HEAD, which measure the suite with one more seed.
     """
-    from routebench.comparing import as_text
+    from routebench.comparing import as_plain, as_text
     from routebench.interface import compare
 
     sides = [_side(given, plugins) for given in (base, head)]
@@ -75,11 +76,12 @@ def command(  # noqa: PLR0917  # click passes them by name
     known = min(rounds_in(results / side, Path(suite).stem, preset) for side in SIDES)
     for number in range(known, rounds):
         for side, (code, own) in zip(SIDES, sides, strict=True):
-            click.echo(f"round {number + 1} of {rounds}: {side}", err=True)
+            note(f"round {number + 1} of {rounds}: {side}", err=True)
             call = ["suite", suite, "--preset", preset, "--seeds", str(number + 1), "--results", str(results / side)]
             measure(code, [*call, *(f"--plugin={plugin}" for plugin in own), *options])
     found = compare(results / SIDES[0], results / SIDES[1])
-    click.echo(as_text(found), nl=False)
+    tell(as_text(found).removesuffix("\n"))
+    answer(lambda: as_plain(found))
     if gate:
         sys.exit(found.exit_code)
 

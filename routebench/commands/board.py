@@ -7,6 +7,7 @@ import click
 
 from routebench.commands.options import PATH, SOME_FAILED
 from routebench.errors import shown
+from routebench.terminal import answer, tell
 
 
 @click.command()
@@ -26,6 +27,7 @@ def command(submissions: Path | None, board: str, beside: Path | None, output: P
     count, left_out = write_board(board_of(board), submissions, output, beside)
     for told in left_out:
         click.echo(f"left out: {told}", err=True)
-    click.echo(f"board: {shown(output)}, with {count} submissions")
+    tell(f"board: {shown(output)}, with {count} submissions")
+    answer(lambda: {"page": output, "submissions": count, "left_out": left_out})
     if left_out:
         sys.exit(SOME_FAILED)

@@ -1,6 +1,5 @@
 """`routebench check`: measures what a routing method must do and what it claims."""
 
-import json
 import shutil
 import sys
 from io import StringIO
@@ -9,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from annotated_types import Ge
 
-from routebench.commands.options import PIPE_WIDTH, TIME, of, say, whole
+from routebench.commands.options import TIME, of, say, whole
 from routebench.errors import shown
 from routebench.options import Execution
+from routebench.terminal import PIPE_WIDTH, answer, note, tell, voice
 
 if TYPE_CHECKING:
     from routebench.conformance import Checkup, Finding
@@ -31,9 +31,8 @@ STYLES = {"ok": "green", "WRONG": "bold red", "measured": "dim", "not checked": 
 @of(Execution, only="device")
 @click.option("--seed", type=whole(Ge(0)), default=0, show_default=True, help="Seed of the random inputs.")
 @click.option("--time-limit", type=TIME, default="15m", show_default=True, help="Stop a method that hangs.")
-@click.option("--json", "as_json", is_flag=True, help="Every finding, as JSON.")
-def command(  # noqa: PLR0917  # click passes them by name
-    method: str | None, plugins: tuple[str, ...], device: str, seed: int, time_limit: float, as_json: bool
+def command(  # click passes them by name
+    method: str | None, plugins: tuple[str, ...], device: str, seed: int, time_limit: float
 ) -> None:
     """Check a routing method on random inputs. It tests what every method must do, and what this one claims.
 
@@ -43,17 +42,17 @@ def command(  # noqa: PLR0917  # click passes them by name
     from routebench.interface import check
 
     name = shown(method or ", ".join(plugins))
-    if sys.stdout.isatty() and not as_json:
-        click.echo(f"checking {name}, which takes up to a minute ...", err=True)
+    if sys.stdout.isatty():
+        note(f"checking {name}, which takes up to a minute ...", err=True)
     try:
         checkup = check(method or "", plugins=plugins, device=device, seed=seed, time_limit=time_limit)
     except Ended as end:
         ended = {"method": name, "conforms": False, "ended": str(end)}
-        click.echo(json.dumps(ended, indent=2) if as_json else f"WRONG: {name}: it {end}")
+        tell(f"WRONG: {name}: it {end}")
+        answer(lambda: ended)
         sys.exit(1)
-    if as_json:
-        click.echo(json.dumps(checkup.as_json(), indent=2))
-    else:
+    answer(checkup.as_json)
+    if not voice().json:
         click.echo(_text(checkup), nl=False)
     sys.exit(0 if checkup.conforms else 1)
 

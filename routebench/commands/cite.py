@@ -4,6 +4,7 @@ import click
 
 from routebench.commands import options
 from routebench.options import Execution
+from routebench.terminal import answer, tell
 
 
 @click.command()
@@ -15,7 +16,9 @@ def command(methods: tuple[str, ...], plugins: tuple[str, ...]) -> None:
     from routebench.engine.isolation import with_plugins
 
     refuse_unknown(plugins, methods=methods)
-    click.echo(with_plugins(plugins, _cited, methods, plugins), nl=False)
+    cited = with_plugins(plugins, _cited, methods, plugins)
+    tell(cited.removesuffix("\n"))
+    answer(lambda: {"methods": methods, "bibtex": cited})
 
 
 def _cited(methods: tuple[str, ...], plugins: tuple[str, ...]) -> str:

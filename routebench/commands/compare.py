@@ -9,6 +9,7 @@ from annotated_types import Gt, Lt
 from routebench.commands.options import PATH, Typed
 from routebench.errors import shown
 from routebench.options import Amount
+from routebench.terminal import answer, tell
 
 FORMATS = {"text": "as_text", "markdown": "as_markdown", "json": "as_json"}
 
@@ -85,9 +86,10 @@ def command(  # noqa: PLR0917  # click passes them by name
             click.echo(f"warning: {shown(side.path)}: {warning}", err=True)
     written = str(getattr(comparing, FORMATS[form])(found))
     if output is None:
-        click.echo(written, nl=False)
+        tell(written.removesuffix("\n"))
     else:
         atomic.write_output(output, written, "the comparison")
-        click.echo(f"{verdict(found)} Written to {shown(output)}")
+        tell(f"{verdict(found)} Written to {shown(output)}")
+    answer(lambda: comparing.as_plain(found))
     if gate:
         sys.exit(found.exit_code)

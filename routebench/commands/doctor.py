@@ -6,6 +6,7 @@ import click
 
 from routebench.commands import options
 from routebench.options import Execution
+from routebench.terminal import answer, tell
 
 
 @click.command()
@@ -19,7 +20,8 @@ def command(device: str) -> None:
 
     findings = examine(torch.device(choose_device(device)))
     for finding in findings:
-        click.echo(textwrap.fill(str(finding), 110, subsequent_indent=9 * " ", break_on_hyphens=False))
+        tell(textwrap.fill(str(finding), 110, subsequent_indent=9 * " ", break_on_hyphens=False))
     lacking = [finding.about for finding in findings if not finding.is_ok and not finding.is_optional]
     but = f"; missing: {', '.join(lacking)}" if lacking else ""
-    click.echo(f"you can run `routebench suite accuracy`{but}")
+    tell(f"you can run `routebench suite accuracy`{but}")
+    answer(lambda: {"findings": [vars(finding) for finding in findings], "missing": lacking})

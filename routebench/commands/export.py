@@ -8,6 +8,7 @@ import click
 from routebench.commands import options
 from routebench.errors import UserError, shown
 from routebench.options import SuiteOptions
+from routebench.terminal import answer, tell, voice
 
 
 @click.command()
@@ -15,8 +16,8 @@ from routebench.options import SuiteOptions
 @click.option(
     "--format",
     "format_",
-    metavar="csv|parquet|markdown|latex",
-    help="Rows as csv or parquet; the comparison table as markdown or latex [default: by the ending of FILE].",
+    metavar="csv|parquet|json|markdown|latex",
+    help="Rows as csv, parquet or json; the comparison table as markdown or latex [default: by the ending of FILE].",
 )
 @click.option(
     "-o",
@@ -27,7 +28,7 @@ from routebench.options import SuiteOptions
 )
 @click.option("--suite", metavar="NAME", help="Only this suite.")
 @click.option("--preset", metavar="NAME", help="Only this preset.")
-@click.option("--metric", metavar="NAME", help="Only rows of this metric, and runs without a result; csv and parquet.")
+@click.option("--metric", metavar="NAME", help="Only rows of this metric, and runs without a result; rows alone.")
 @options.of(SuiteOptions, only="beside")
 def command(  # noqa: PLR0917  # click passes them by name
     folder: Path,
@@ -38,7 +39,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     metric: str | None,
     beside: Path | None,
 ) -> None:
-    """Write results as csv, parquet, Markdown or LaTeX. Each file says where its numbers come from.
+    """Write results as csv, parquet, JSON, Markdown or LaTeX. Each file says where its numbers come from.
 
     LaTeX tables need the package booktabs. Bold is what may be the best: no method is significantly better.
     """
@@ -47,16 +48,21 @@ def command(  # noqa: PLR0917  # click passes them by name
     from routebench.engine.origin import command_line
 
     opened = open_folder(folder, beside)
-    chosen = export.format_named(format_, output)
+    is_json = voice().json and output is None
+    if is_json and format_ not in (None, "json"):
+        raise UserError(f"expected --json or --format {format_}, got both; leave one out, or name a file with -o")
+    chosen = "json" if is_json else export.format_named(format_, output)
     if chosen == "parquet" and output is None:
         raise UserError("parquet cannot be printed; name a file with -o FILE.parquet")
     with options.warning_of(opened.store):
         content = export.export(opened, export.Choice(suite, preset, metric), chosen, command_line())
     if not content:
         click.echo("nothing was measured yet", err=True)
+        answer(lambda: {"rows": []})
         sys.exit(options.NOTHING_MEASURED)
     if output is None:
-        click.echo(content, nl=False)
+        click.echo(content, nl=False, file=voice().out)
         return
     atomic.write_output(output, content, "the export")
-    click.echo(f"export: {shown(output)}")
+    tell(f"export: {shown(output)}")
+    answer(lambda: {"file": output, "format": chosen})

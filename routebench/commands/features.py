@@ -7,6 +7,7 @@ from annotated_types import Ge, Le
 
 from routebench.commands import options
 from routebench.options import Execution
+from routebench.terminal import answer, tell
 
 
 @click.command()
@@ -45,4 +46,5 @@ def command(  # noqa: PLR0917  # click passes them by name
     file = extract_features(
         backbone, data, output, layer=layer, size=size, weights=weights, float32=float32, batch=batch, device=device
     )
-    click.echo(f"features: {shown(file)}; use them as --data features:{shown(file)}")
+    tell(f"features: {shown(file)}; use them as --data features:{shown(file)}")
+    answer(lambda: {"features": file})

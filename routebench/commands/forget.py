@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from routebench.commands import options
+from routebench.terminal import answer, tell
 
 
 @click.command()
@@ -23,6 +24,7 @@ def command(method: str, folder: Path, yes: bool) -> None:
         counts = store.forget(method, only_count=not yes)
     told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     if not yes:
-        click.echo(f"would remove {method}: {told}; add --yes to do so")
-        return
-    click.echo(f"removed {method}: {told}; `routebench report` writes the page anew")
+        tell(f"would remove {method}: {told}; add --yes to do so")
+    else:
+        tell(f"removed {method}: {told}; `routebench report` writes the page anew")
+    answer(lambda: {"method": method, "runs": counts, "removed": yes})

@@ -1,6 +1,5 @@
 """`routebench list`: what there is to run."""
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -10,13 +9,13 @@ from routebench.catalogue import KINDS, presets_told
 from routebench.commands import options
 from routebench.errors import unknown
 from routebench.options import Execution
+from routebench.terminal import answer, tell
 
 
 @click.command()
 @click.argument("kind", required=False, metavar=f"[{'|'.join(KINDS)}]")
-@click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
 @options.of(Execution, only="plugins")
-def command(kind: str | None, as_json: bool, plugins: tuple[str, ...]) -> None:
+def command(kind: str | None, plugins: tuple[str, ...]) -> None:
     """List methods, models, data sets, suites, analyses and more."""
     from routebench.catalogue import catalogue
     from routebench.engine.isolation import with_plugins
@@ -25,14 +24,12 @@ def command(kind: str | None, as_json: bool, plugins: tuple[str, ...]) -> None:
         raise unknown("kind", kind, KINDS)
     asked = (kind,) if kind else KINDS
     known = with_plugins(plugins, catalogue, plugins, asked)
-    if as_json:
-        click.echo(json.dumps(known[kind] if kind else known, indent=2))
-        return
+    answer(lambda: known[kind] if kind else known)
     for name in asked:
         if kind is None:
-            click.echo(f"{name}:")
+            tell(f"{name}:")
         for line in _aligned(presets_told(known[name]) if name == "presets" else map(_row, known[name])):
-            click.echo(f"  {line}")
+            tell(f"  {line}")
 
 
 def _aligned(rows: Iterable[Sequence[str]]) -> Iterator[str]:

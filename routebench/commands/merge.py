@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from routebench.commands import options
+from routebench.terminal import answer, tell
 
 
 @click.command()
@@ -27,11 +28,12 @@ def command(folders: tuple[Path, ...], output: Path) -> None:
         for warning in warnings_of(stores):
             click.echo(f"warning: {warning}", err=True)
     if count := len(found.replaced):
-        click.echo(f"failed in one folder, with a result in another, which counts ({count:,}):")
+        tell(f"failed in one folder, with a result in another, which counts ({count:,}):")
         for told in found.replaced:
-            click.echo(f"  {told}")
+            tell(f"  {told}")
     nets = f" and {found.fits:,} trained networks" if found.fits else ""
     both = f", {found.shared:,} of them in several with equal numbers" if found.shared else ""
-    click.echo(f"merged: {found.runs:,} runs of {len(folders)} folders{both}{nets}, in {shown(output)}")
+    tell(f"merged: {found.runs:,} runs of {len(folders)} folders{both}{nets}, in {shown(output)}")
+    answer(lambda: vars(found))
     if found.warnings:
         sys.exit(options.SOME_FAILED)

@@ -12,6 +12,7 @@ import click
 from routebench.commands import options
 from routebench.errors import UserError, shown
 from routebench.options import Execution
+from routebench.terminal import answer, tell
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 TEMPLATES = Path(__file__).parents[1] / "templates"
@@ -45,9 +46,10 @@ def command(name: str, folder: Path, plugins: tuple[str, ...]) -> None:
     _write(file, "method.py.jinja", words)
     _write(test, "test_method.py.jinja", words)
     plugin = shown(shlex.quote(str(file)))
-    click.echo(f"wrote {shown(file)} and {shown(test)}; next:")
-    click.echo(f"  python -m routebench check {name} --plugin {plugin}")
-    click.echo(f"  python -m routebench suite accuracy --preset smoke --plugin {plugin} --method {name}")
+    tell(f"wrote {shown(file)} and {shown(test)}; next:")
+    tell(f"  python -m routebench check {name} --plugin {plugin}")
+    tell(f"  python -m routebench suite accuracy --preset smoke --plugin {plugin} --method {name}")
+    answer(lambda: {"method": file, "test": test})
 
 
 def _module_of(name: str, folder: Path) -> str:

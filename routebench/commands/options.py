@@ -2,6 +2,8 @@
 
 import contextlib
 import functools
+import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,11 @@ import click
 from annotated_types import Ge, Le
 from click.shell_completion import CompletionItem
 
-from routebench.errors import UserError, printable
+from routebench.errors import VERBOSE, UserError, printable
 from routebench.options import Either, File, Flag, Location, Option, Paths, Time, Whole, Word, options_of
+from routebench.terminal import Voice
 
 SOME_FAILED, NOTHING_MEASURED, FAULT, INTERRUPTED, TERMINATED = 3, 4, 70, 130, 143
-PIPE_WIDTH = 200
-"""Characters in a line of a table that is not printed to a terminal."""
 
 RESULTS = Path("results")
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
@@ -83,6 +84,33 @@ def _option(name: str, option: Option[Any, Any], text: str) -> Decorator:
         metavar=option.metavar, show_default=option.default not in (None, ()), help=text,
         callback=_with_environment if name == "plugins" else None,
     )  # fmt: skip
+
+
+def _heard(context: click.Context, option: click.Parameter, given: bool) -> None:
+    """Takes down how a command speaks."""
+    voice = context.ensure_object(Voice)
+    setattr(voice, str(option.name), given)
+    if voice.quiet and voice.verbose:
+        raise click.UsageError("expected --quiet or --verbose, got both; leave one out", context)
+    if option.name == "json" and given:
+        voice.out = sys.stdout
+        context.with_resource(contextlib.redirect_stdout(sys.stderr))
+    if option.name == "verbose" and given:
+        os.environ[VERBOSE] = "1"  # for the processes of runs
+
+
+def _speech(name: str, short: tuple[str, ...], text: str) -> click.Option:
+    return click.Option(
+        (*short, f"--{name}", name), is_flag=True, is_eager=True, expose_value=False, callback=_heard, help=text
+    )
+
+
+SPEECH = (
+    _speech("json", (), "Print the answer as JSON, alone on standard output; all else goes to standard error."),
+    _speech("quiet", ("-q",), "Print the answer, warnings and errors, and nothing on the way."),
+    _speech("verbose", ("-v",), "Print the calls behind an error, and what runs print."),
+)
+"""The options of every command that say how it speaks."""
 
 
 def folder(command: Callable[..., None]) -> Callable[..., None]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from routebench.commands import options
+from routebench.terminal import answer, tell
 
 
 @click.command()
@@ -24,7 +25,9 @@ def command(folder: Path, output: Path, unpacks: bool) -> None:
     from routebench.errors import UserError, shown
 
     if unpacks:
-        click.echo(f"unpacked: {unpack(folder, output):,} files in {shown(output)}")
+        files = unpack(folder, output)
+        tell(f"unpacked: {files:,} files in {shown(output)}")
+        answer(lambda: {"folder": output, "files": files})
         return
     store = existing(folder)
     if is_packed(folder):
@@ -33,7 +36,9 @@ def command(folder: Path, output: Path, unpacks: bool) -> None:
         count, _ = store.verify()
     if not count:
         click.echo("nothing was measured yet", err=True)
+        answer(lambda: {"folder": None, "files": 0, "results": 0})
         sys.exit(options.NOTHING_MEASURED)
     held = pack(folder, output)
     size = sum(file.stat().st_size for file in output.glob("*.parquet"))
-    click.echo(f"published: {held:,} files of {count:,} results in {shown(output)}, {size / 1e6:.1f} MB")
+    tell(f"published: {held:,} files of {count:,} results in {shown(output)}, {size / 1e6:.1f} MB")
+    answer(lambda: {"folder": output, "files": held, "results": count, "bytes": size})

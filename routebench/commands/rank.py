@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from routebench.commands import options
-from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, SOME_FAILED
+from routebench.commands.options import NOTHING_MEASURED, SOME_FAILED
 from routebench.errors import shown
 from routebench.options import RankOptions
+from routebench.terminal import PIPE_WIDTH, answer, console_of_notes, note, tell, voice
 
 if TYPE_CHECKING:
     from routebench.engine.running import Listener, PlannedRun
+    from routebench.joining import Placement
     from routebench.ranking import Standing
 
 
@@ -27,27 +29,27 @@ def command(method: str, dry_run: bool, **asked: Any) -> None:
     The method is checked, tuned with the published budget, and trained with the published seeds, as uniform routing is
     on this machine. Interrupted, the same command goes on.
     """
-    from rich.console import Console
-
     from routebench.joining import listed_ranking, ranked
 
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
-    tell, wanted = OnTerminal(console), RankOptions(**asked)
+    wanted = RankOptions(**asked)
     if dry_run:
-        for line in listed_ranking(method, wanted):
-            tell.say(line)
+        ahead = listed_ranking(method, wanted)
+        for line in ahead.lines():
+            tell(line)
+        answer(lambda: vars(ahead))
         return
     if sys.stderr.isatty():
-        click.echo(f"checking {shown(method)}, which takes up to a minute ...", err=True)
-    found = ranked(method, wanted, tell)
+        note(f"checking {shown(method)}, which takes up to a minute ...", err=True)
+    found = ranked(method, wanted, OnTerminal())
     if found.standing is not None:
-        _show(console, found.standing)
+        _show(found.standing)
     for line in found.told:
-        tell.say(line)
+        tell(line)
     if found.page is not None:
-        tell.say(f"page: {shown(found.page)}")
+        tell(f"page: {shown(found.page)}")
+    answer(lambda: _as_plain(found))
     if found.left:
-        tell.say(f"the budget left {found.left} runs; the same command goes on with them")
+        tell(f"the budget left {found.left} runs; the same command goes on with them")
         sys.exit(SOME_FAILED)
     if found.standing is None or not found.standing.seeds:
         sys.exit(NOTHING_MEASURED)
@@ -58,12 +60,7 @@ def command(method: str, dry_run: bool, **asked: Any) -> None:
 class OnTerminal:
     """Tells on a terminal how far a ranking is."""
 
-    def __init__(self, console: Any):
-        self.console = console
-
-    def say(self, text: str) -> None:
-        """Prints one line."""
-        options.say(self.console, text)
+    say = staticmethod(note)
 
     @contextlib.contextmanager
     def follow(self, planned: "PlannedRun") -> Iterator["Listener"]:
@@ -73,12 +70,24 @@ class OnTerminal:
         queue, cells = planned.queue, len(planned.plan.cells)
         ahead = f"{planned.config.device}{time_ahead(queue, planned.config.jobs)}" if queue.left else "nothing to run"
         self.say(f"{planned.title}: {cells} runs, {len(planned.status.cached)} of them done before ({ahead})")
-        with Display(self.console, Follower(planned)) as listener:
+        with Display(console_of_notes(), Follower(planned)) as listener:
             yield listener
 
 
-def _show(console: Any, standing: "Standing") -> None:
-    """The board, the new method in bold, baselines dimmed."""
+def _as_plain(found: "Placement") -> dict[str, Any]:
+    """The board with the method on it, for a program."""
+    from routebench.ranking import as_numbers
+
+    known: dict[str, Any] = {"told": found.told, "page": found.page, "left": found.left}
+    if found.standing is None:
+        return known | {"board": None, "place": None, "rows": []}
+    rows = as_numbers(found.standing).to_dict("records")
+    return known | {"board": found.standing.board.name, "place": found.standing.ranks, "rows": rows}
+
+
+def _show(standing: "Standing") -> None:
+    """Shows the board, the new method in bold, baselines dimmed."""
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -89,6 +98,7 @@ def _show(console: Any, standing: "Standing") -> None:
     for row, cells in zip(standing.rows, table.itertuples(index=False), strict=True):
         style = "bold cyan" if row.is_mine else "dim" if row.method.is_control else None
         shown.add_row(*(Text(str(cell)) for cell in cells), style=style)
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, quiet=voice().json)
     console.print()
     console.print(shown, soft_wrap=False)
     console.print()

@@ -8,6 +8,7 @@ import click
 from routebench.commands import options
 from routebench.errors import shown
 from routebench.options import Execution, SuiteOptions
+from routebench.terminal import answer, tell
 
 
 @click.command()
@@ -31,6 +32,7 @@ def command(folder: Path, output: Path | None, beside: Path | None, plugins: tup
     written = write_page(folder, output, plugins, beside)
     for warning in written.warnings:
         click.echo(f"warning: {warning}", err=True)
-    click.echo(f"report: {shown(written.page)}")
+    tell(f"report: {shown(written.page)}")
+    answer(lambda: vars(written))
     if written.broken:
         sys.exit(options.SOME_FAILED)

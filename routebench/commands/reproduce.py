@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from routebench.commands.options import PATH, RESULTS
+from routebench.terminal import answer, tell
 
 if TYPE_CHECKING:
     from routebench.engine.results import Record
@@ -42,17 +43,21 @@ def command(record: str, again: bool, results: Path) -> None:
     known = reproduce.read_record(file)
     leave_out_environment()
     now = reproduce.prepare(known) if again else reproduce.look(known)
-    for line in reproduce.commands(known, now):
-        click.echo(line)
+    lines = reproduce.commands(known, now)
+    for line in lines:
+        tell(line)
     different, cell = reproduce.with_plugins(known, now) if again else (reproduce.differences(known, now), None)
     for line in different:
-        click.echo(reproduce.comment(line))
-    if cell is not None:
-        sys.exit(_run(file, known, cell, now, bool(different)))
+        tell(reproduce.comment(line))
+    code, found = (0, {}) if cell is None else _run(file, known, cell, now, bool(different))
+    answer(lambda: {"run": known.cell, "commands": lines, "different": different, **found})
+    sys.exit(code)
 
 
-def _run(file: Path, known: "Record", cell: "Cell", now: Mapping[str, Any], is_different: bool) -> int:
-    """Executes a record's run in a folder that is removed afterwards; returns the exit code."""
+def _run(
+    file: Path, known: "Record", cell: "Cell", now: Mapping[str, Any], is_different: bool
+) -> tuple[int, dict[str, Any]]:
+    """Executes a record's run in a folder that is removed afterwards; returns the exit code, and what came out."""
     from routebench.engine import reproduce
     from routebench.engine.agreement import compare
     from routebench.engine.isolation import Scratch
@@ -62,25 +67,27 @@ def _run(file: Path, known: "Record", cell: "Cell", now: Mapping[str, Any], is_d
     with Scratch() as folder:
         found = reproduce.run_again(cell, Path(folder), now)
         outputs = Store(folder).arrays(found.cell)
+    ends = {"then": known.status, "now": found.status}
     if found.status != "ok" or known.status != "ok":
-        return _compare_ends(known, found)
+        return _compare_ends(known, found), ends
     agreement = compare(known, found, before, outputs)
     for line in agreement.lines():
-        click.echo(line)
+        tell(line)
+    told = {**ends, "holds": agreement.holds, "exact": agreement.is_exact, "agreement": [*agreement.lines()]}
     if agreement.holds:
-        click.echo(f"the record is reproduced{'' if agreement.is_exact else ' within rounding'}")
-        return 0
+        tell(f"the record is reproduced{'' if agreement.is_exact else ' within rounding'}")
+        return 0, told
     why = "not as it was is what stands above" if is_different else "nothing is known to have changed"
-    click.echo(f"the record is not reproduced; {why}")
-    return DIFFERS
+    tell(f"the record is not reproduced; {why}")
+    return DIFFERS, told
 
 
 def _compare_ends(known: "Record", found: "Record") -> int:
     """The exit code for a record without a result, or a run without one."""
     then, now = (f"{each.status}: {each.reason}".rstrip(": ") for each in (known, found))
-    click.echo(f"then {then}")
-    click.echo(f"now {now}")
+    tell(f"then {then}")
+    tell(f"now {now}")
     if known.status == found.status:
-        click.echo("the failure is reproduced")
+        tell("the failure is reproduced")
         return 0
     return FAILED if known.status == "ok" else DIFFERS

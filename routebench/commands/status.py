@@ -4,14 +4,18 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from routebench.commands import options
+from routebench.terminal import answer, tell
 
 if TYPE_CHECKING:
     from routebench.engine.results import Store
+
+FAILED = ("cell", "label", "iterations", "model", "seed", "status", "reason")
+"""What is told of a run without a result, as columns of `load_results`."""
 
 
 @click.command()
@@ -25,20 +29,26 @@ def command(folder: Path, verify: bool, tells_code: bool) -> None:
     store = existing(folder)
     records, files = store.verify() if verify else (0, 0)
     planned = store.planned()
+    plans: list[dict[str, Any]] = []
     for names, cells in planned.groupby(["suite", "preset", "data"], sort=False):
         counts = cells["status"].value_counts()
         told = ", ".join(f"{counts[state]} {state}" for state in counts.index.astype(str))
         suite_name, preset, data = map(str, names)
-        click.echo(f"{suite_name}, {preset_in_words(preset)}, {data}: {told} of {len(cells)} runs")
-        for row in cells[~cells["status"].isin(["ok", "not run"]) | (cells["reason"] != "")].to_dict("records"):
+        tell(f"{suite_name}, {preset_in_words(preset)}, {data}: {told} of {len(cells)} runs")
+        without = cells[~cells["status"].isin(["ok", "not run"]) | (cells["reason"] != "")].to_dict("records")
+        for row in without:
             steps = f" T={row['iterations']}" if isinstance(row["iterations"], int) else ""
-            click.echo(
-                f"  {row['label']}{steps} on {row['model']}, seed {row['seed']}: {row['status']}: {row['reason']}"
-            )
-    for line in (*_wanted(store), *(_codes(store) if tells_code else ())):
-        click.echo(line)
+            tell(f"  {row['label']}{steps} on {row['model']}, seed {row['seed']}: {row['status']}: {row['reason']}")
+        failed = [{name: row[name] for name in FAILED} for row in without]
+        plans.append({"suite": suite_name, "preset": preset, "data": data, "runs": counts.to_dict(), "failed": failed})
+    wanted, codes = [*_wanted(store)], [*_codes(store)] if tells_code else []
+    for line in (*(f"  {pair}" for pair in wanted), *codes):
+        tell(line)
     if verify:
-        click.echo(f"verified: {records} records, and {files} files that they name, are as they were written")
+        tell(f"verified: {records} records, and {files} files that they name, are as they were written")
+    more: dict[str, Any] = {"code": codes} if tells_code else {}
+    more |= {"verified": {"records": records, "files": files}} if verify else {}
+    answer(lambda: {"plans": plans, "wanted": wanted, **more})
     options.warn(store)
     if planned.empty:
         click.echo(f"nothing was planned in {str(folder)!r} yet; run `python -m routebench suite NAME` first", err=True)
@@ -68,5 +78,5 @@ def _wanted(store: "Store") -> Iterator[str]:
 
     opened = open_folder(store.path)
     for runs in opened.parts:
-        yield from (f"  {pair}" for pair in named_pairs(runs) if pair.half_width is not None)
+        yield from (str(pair) for pair in named_pairs(runs) if pair.half_width is not None)
     store.warnings += [told for told in opened.warnings if told not in store.warnings]

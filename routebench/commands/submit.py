@@ -8,6 +8,7 @@ import click
 from routebench.commands import options
 from routebench.errors import shown
 from routebench.options import RankOptions
+from routebench.terminal import answer, tell
 
 
 @click.command()
@@ -29,5 +30,6 @@ def command(  # noqa: PLR0917  # click passes them by name
 
     facts = {"who": who, "licence": licence, "code": code, "cite": cite}
     place = submit(method, output, RankOptions(**asked), **facts)
-    click.echo(f"{place}")
-    click.echo(f"submission: {shown(output)}; `python -m routebench verify {shown(output)}` checks it")
+    tell(place)
+    tell(f"submission: {shown(output)}; `python -m routebench verify {shown(output)}` checks it")
+    answer(lambda: {"submission": output, "place": place})

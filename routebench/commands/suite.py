@@ -2,21 +2,25 @@
 
 import gc
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from routebench.commands import options
-from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, SOME_FAILED, say
+from routebench.commands.options import NOTHING_MEASURED, SOME_FAILED, say
 from routebench.errors import shown
 from routebench.options import SuiteOptions
+from routebench.terminal import PIPE_WIDTH, answer, console_of_notes, note, tell, voice
 
 if TYPE_CHECKING:
     from routebench.analysis import Analysis, Runs
     from routebench.analysis.folder import Folder
     from routebench.engine.running import Call, Counts, PlannedRun
+    from routebench.report import NetworkAnswer
+
+SMOKE = "smoke shows only that everything runs: read nothing into these numbers"
 
 
 @click.command()
@@ -31,7 +35,7 @@ def command(dry_run: bool, **asked: Any) -> None:
     """
     options.begin(asked, dry_run=dry_run)
     if sys.stderr.isatty():  # importing torch takes seconds
-        click.echo(f"planning {asked['suite']}, preset {asked['preset']} ...", err=True)
+        note(f"planning {asked['suite']}, preset {asked['preset']} ...", err=True)
     if dry_run:
         gc.disable()  # a plan is no garbage; to search all that torch brings takes half a second
     from rich.console import Console
@@ -44,43 +48,46 @@ def command(dry_run: bool, **asked: Any) -> None:
     call = prepare(SuiteOptions(**asked), dry_run=dry_run)
     for warning in (*call.warnings, *(() if dry_run else call.slow_back_ends)):
         click.echo(f"warning: {warning}", err=True)
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     if dry_run:
         with options.warning_of(call.store):
-            for planned in call:
-                _list(console, planned)
+            plans = [_list(planned) for planned in call]
             call.store.tell_gone()
+        answer(lambda: plans)
         gc.enable()
         return
     from routebench.analysis import open_folder
 
-    counts = Counts()
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, quiet=voice().json)
+    counts, shown_plans = Counts(), []
     for planned in call:
-        counts += _run(console, planned)
+        counts += _run(planned)
         folder = open_folder(planned.store.path, beside)
-        _show_results(console, planned, folder)
-    _report(console, call, folder, beside)
-    _exit(console, counts)
+        shown_plans.append(_show_results(console, planned, folder))
+    page = _report(call, folder, beside)
+    answer(lambda: {"suites": [_as_plain(*one) for one in shown_plans], "runs": vars(counts), "report": page})
+    _exit(counts)
 
 
-def _list(console: Any, planned: "PlannedRun") -> None:
-    """Says what a suite would run."""
-    from routebench.engine.running import listing
+def _list(planned: "PlannedRun") -> dict[str, Any]:
+    """Says what a suite would run, and returns it for a program."""
+    from routebench.engine.running import listing, plan_as_plain
 
-    say(console, planned.title)
-    _say_taken(console, planned)
-    for line in listing(planned.plan, planned.status, planned.queue, planned.config.jobs):
-        say(console, line)
+    known = planned.plan, planned.status, planned.queue, planned.config.jobs
+    tell(planned.title)
+    _say_taken(planned, tell)
+    for line in listing(*known):
+        tell(line)
+    return plan_as_plain(*known)
 
 
-def _say_taken(console: Any, planned: "PlannedRun") -> None:
+def _say_taken(planned: "PlannedRun", speak: Callable[[str], None]) -> None:
     if planned.plan.taken:
-        say(console, f"takes {planned.plan.taken}; --data take:NUMBER:NAME takes another number")
+        speak(f"takes {planned.plan.taken}; --data take:NUMBER:NAME takes another number")
     if planned.plan.left_out:
-        say(console, planned.plan.left_out)
+        speak(planned.plan.left_out)
 
 
-def _run(console: Any, planned: "PlannedRun") -> "Counts":
+def _run(planned: "PlannedRun") -> "Counts":
     """Runs one suite."""
     from routebench.engine.running import Display, Follower, time_ahead
 
@@ -88,24 +95,28 @@ def _run(console: Any, planned: "PlannedRun") -> "Counts":
     queue, config, cells = planned.queue, planned.config, len(planned.plan.cells)
     device = f"{len(config.devices)} GPUs" if config.devices else config.device
     left = f"{len(queue.left)} to run ({device}{time_ahead(queue, config.jobs)})" if queue.left else "nothing to run"
-    say(console, f"{planned.title}: {cells} runs, {len(planned.status.cached)} of them done before, {left}")
-    _say_taken(console, planned)
-    with Display(console, Follower(planned)) as listener:
+    note(f"{planned.title}: {cells} runs, {len(planned.status.cached)} of them done before, {left}")
+    _say_taken(planned, note)
+    with Display(console_of_notes(), Follower(planned)) as listener:
         counts = planned.run(listener)
     if queue.left:
-        say(console, f"the budget left {len(queue.left)} of {cells} runs; the same command goes on with:")
+        tell(f"the budget left {len(queue.left)} of {cells} runs; the same command goes on with:")
         for cell in queue.left:
-            say(console, f"  {cell}")
+            tell(f"  {cell}")
     return counts
 
 
-def _show_results(console: Any, planned: "PlannedRun", folder: "Folder") -> None:
-    """The table, its answer, and a verdict on each method that the user named."""
+def _show_results(
+    console: Any, planned: "PlannedRun", folder: "Folder"
+) -> "tuple[PlannedRun, Sequence[NetworkAnswer], dict[str, str]]":
+    """Shows the table, its answer, and a verdict on each method that the user named; returns the last two."""
     from routebench.report import answers, between_networks
 
     found, is_smoke = answers(folder, planned.suite, planned.preset), planned.preset == "smoke"
+    every: dict[str, str] = {}
     for one in found:
         verdicts = _verdicts(planned, one.runs)
+        every |= {f"{name} on {one.network}" if one.network else name: told for name, told in verdicts.items()}
         console.print()
         if one.network:
             say(console, f"On {one.network}:")
@@ -118,8 +129,8 @@ def _show_results(console: Any, planned: "PlannedRun", folder: "Folder") -> None
         for line in (*one.runs.not_measured, *(() if is_smoke else (*told, *filter(None, [one.collapsed])))):
             say(console, f"{where}{line}")
     if is_smoke:
-        say(console, "smoke shows only that everything runs: read nothing into these numbers")
-        return
+        say(console, SMOKE)
+        return planned, found, {}
     if between := between_networks(found):
         console.print()
         say(console, "The same methods between networks:")
@@ -128,6 +139,28 @@ def _show_results(console: Any, planned: "PlannedRun", folder: "Folder") -> None
         say(console, between.reading)
     if caveat := planned.plan.caveat:
         say(console, caveat)
+    return planned, found, every
+
+
+def _as_plain(planned: "PlannedRun", found: "Sequence[NetworkAnswer]", verdicts: Mapping[str, str]) -> dict[str, Any]:
+    """What a suite found, for a program: the numbers of its first table, as the CSV file beside the page has them."""
+    smoke, plan = planned.preset == "smoke", planned.plan
+    networks = [
+        {
+            "network": one.runs.model,
+            "answer": "" if smoke or one.headline is None else str(one.headline),
+            "rows": [] if one.analysis is None else one.analysis.numbers.to_dict("records"),
+        }
+        for one in found
+    ]
+    return {
+        "suite": planned.suite,
+        "preset": planned.preset,
+        "data": plan.preset.data,
+        "networks": networks,
+        "verdicts": verdicts,
+        "caveat": SMOKE if smoke else plan.caveat,
+    }
 
 
 def _coloured(found: "Analysis", named: set[str]) -> Any:
@@ -169,22 +202,23 @@ def _verdict(row: Mapping[Any, Any]) -> str:
     return f"{row['mean']:.1} %, {row['gain']:+.1} points against uniform routing: {row['gain'].verdict.in_words}"
 
 
-def _report(console: Any, call: "Call", folder: "Folder", beside: Path | None) -> None:
-    """Writes the page."""
+def _report(call: "Call", folder: "Folder", beside: Path | None) -> Path:
+    """Writes the page, and returns where it is."""
     from routebench.interface import write_page
 
     written = write_page(folder, None, call.analyses, beside)
     for warning in dict.fromkeys((*call.store.warnings, *written.warnings)):
         click.echo(f"warning: {warning}", err=True)
-    say(console, f"report: {shown(written.page)}")
-    say(console, f"read before you quote a number: {shown(written.page)}#caveats")
+    tell(f"report: {shown(written.page)}")
+    note(f"read before you quote a number: {shown(written.page)}#caveats")
+    return written.page
 
 
-def _exit(console: Any, counts: "Counts") -> None:
+def _exit(counts: "Counts") -> None:
     """Leaves with the exit code of what is missing, if anything is."""
     if counts.failed:
-        say(console, f"{counts.failed} of {counts.cells} runs have no result; the same command tries them again")
-        say(console, "`routebench forget METHOD` takes the rows of a method that you gave up out of the report")
+        tell(f"{counts.failed} of {counts.cells} runs have no result; the same command tries them again")
+        note("`routebench forget METHOD` takes the rows of a method that you gave up out of the report")
     if counts.failed == counts.run and not counts.cached:
         sys.exit(NOTHING_MEASURED)
     if counts.failed or counts.left:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from routebench.commands import options
-from routebench.commands.options import PATH, PIPE_WIDTH, SOME_FAILED, say
+from routebench.commands.options import PATH, SOME_FAILED
 from routebench.errors import shown
 from routebench.options import TuneOptions
+from routebench.terminal import PIPE_WIDTH, answer, console_of_notes, note, tell, voice
 
 if TYPE_CHECKING:
     from routebench.engine.running import PlannedRun
@@ -38,59 +39,66 @@ def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
     trains with what was chosen.
     """
     options.begin(asked, dry_run=dry_run)
-    from rich.console import Console
-
     from routebench import atomic
-    from routebench.engine.running import listing, prepare
-    from routebench.engine.tuning import to_repeat, told_of_kept
+    from routebench.engine.running import prepare
+    from routebench.engine.tuning import told_of_kept
 
     if write is not None:
         atomic.expect_place(write, "settings", "--write")
     call = prepare(TuneOptions(**asked), dry_run=dry_run)
     for warning in call.warnings:
         click.echo(f"warning: {warning}", err=True)
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     if told := told_of_kept(call.plans[0][0]):
-        say(console, told)
+        tell(told)
+    if dry_run:
+        _list(next(iter(call)))
+        call.store.tell_gone()
+        options.warn(call.store)
+        return
     left = 0
     for planned in call:  # all trials, then repeats of the best
-        if dry_run:
-            for line in listing(planned.plan, planned.status, planned.queue, planned.config.jobs):
-                say(console, line)
-            if told := to_repeat(planned.plan):
-                say(console, told)
-            call.store.tell_gone()
-            options.warn(call.store)
-            return
-        left = _run(console, planned)
+        left = _run(planned)
     preset = str(asked["preset"])
     file = write or planned.store.path / f"{planned.suite}.{preset}.settings.json"
     with options.warning_of(call.store):
         call.store.tell_gone()
-        _choose(console, planned, file)
+        _choose(planned, file, left)
     if left:
         sys.exit(SOME_FAILED)
 
 
-def _run(console: Any, planned: "PlannedRun") -> int:
+def _list(planned: "PlannedRun") -> None:
+    """Says which trials would run."""
+    from routebench.engine.running import listing, plan_as_plain
+    from routebench.engine.tuning import to_repeat
+
+    known = planned.plan, planned.status, planned.queue, planned.config.jobs
+    told = to_repeat(planned.plan)
+    for line in (*listing(*known), *filter(None, [told])):
+        tell(line)
+    answer(lambda: plan_as_plain(*known) | {"to_repeat": told})
+
+
+def _run(planned: "PlannedRun") -> int:
     """Runs the trials; returns how many were left or failed."""
     from routebench.engine.running import Display, Follower, time_ahead
 
     planned.write_plan()
     queue, cells = planned.queue, len(planned.plan.cells)
     where = f"{planned.config.device}{time_ahead(queue, planned.config.jobs)}" if queue.left else "nothing to run"
-    say(console, f"{planned.title}: {cells} trials, {len(planned.status.cached)} of them done before ({where})")
-    with Display(console, Follower(planned)) as listener:
+    note(f"{planned.title}: {cells} trials, {len(planned.status.cached)} of them done before ({where})")
+    with Display(console_of_notes(), Follower(planned)) as listener:
         counts = planned.run(listener)
     if counts.left:
-        say(console, f"the budget left {counts.left} of {cells} trials; the same command goes on with them")
+        tell(f"the budget left {counts.left} of {cells} trials; the same command goes on with them")
     if counts.failed:
-        say(console, f"{counts.failed} trials failed and score chance; the same command tries them again")
+        tell(f"{counts.failed} trials failed and score chance; the same command tries them again")
     return counts.left + counts.failed
 
 
-def _choose(console: Any, planned: "PlannedRun", file: Path) -> None:
+def _choose(planned: "PlannedRun", file: Path, left: int) -> None:
     """Writes the chosen settings and shows them."""
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -106,10 +114,14 @@ def _choose(console: Any, planned: "PlannedRun", file: Path) -> None:
         steps = "" if one.iterations is None else str(one.iterations)
         cells = (one.method, steps, f"{one.score:.2f}", str(one.trial), str(one.diverged), str(one.failed), told)
         table.add_row(*map(Text, cells))
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, quiet=voice().json)
     console.print()
     console.print(table)
     console.print()
-    say(console, settings.told(settings.data))
-    for line in at_ends(planned.plan, settings):
-        say(console, f"at an end: {line}; a wider range may have better ones")
-    say(console, f"settings: {shown(file)}")
+    tell(settings.told(settings.data))
+    ends = at_ends(planned.plan, settings)
+    for line in ends:
+        tell(f"at an end: {line}; a wider range may have better ones")
+    tell(f"settings: {shown(file)}")
+    choices = [vars(one) for one in settings.choices]
+    answer(lambda: {"settings": file, "choices": choices, "at_an_end": ends, "left": left})

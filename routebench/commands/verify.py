@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 from annotated_types import Ge
 
-from routebench.commands import options
-from routebench.commands.options import PATH, PIPE_WIDTH, whole
+from routebench.commands.options import PATH, whole
+from routebench.terminal import answer, note, tell
 
 DIFFERS = 1
 
@@ -30,27 +30,30 @@ def command(submission: Path, runs: int, draw: int | None, beside: Path | None) 
     Code of the submission runs in processes of its own. That keeps mistakes apart, and is no sandbox: verify the code
     of strangers where it can do no harm. Exit codes: 0 nothing speaks against it; 1 something does.
     """
-    from rich.console import Console
-
     from routebench.ranking import told, verify
 
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     number = secrets.randbelow(1_000_000) if draw is None else draw
-    found = verify(submission, runs, number, lambda line: options.say(console, line), beside)
+    found = verify(submission, runs, number, note, beside)
     for fault in found.faults:
-        options.say(console, f"refused: {fault}")
+        tell(f"refused: {fault}")
     for name, agreement in found.agreements.items():
         for line in agreement.lines():
-            options.say(console, f"{name}: {line}")
+            tell(f"{name}: {line}")
     if found.standing is not None:
         for line in told(found.standing):
-            options.say(console, line)
+            tell(line)
     if found.agreements:
         few = max(1, found.runs // 10)
-        options.say(
-            console,
+        tell(
             f"drawn with --draw {number}: {len(found.agreements)} of {found.runs} trials and runs; if {few} of all "
             f"were false, a draw would miss them with a chance of {100 * found.missed(few):.0f} %",
         )
-    options.say(console, "nothing speaks against it" if found.holds else "the submission does not hold")
+    agreements = {
+        name: {"holds": one.holds, "exact": one.is_exact, "lines": [*one.lines()]}
+        for name, one in found.agreements.items()
+    }
+    place = [] if found.standing is None else told(found.standing)
+    known = {"holds": found.holds, "faults": found.faults, "draw": number, "runs": found.runs}
+    answer(lambda: known | {"place": place, "agreements": agreements})
+    tell("nothing speaks against it" if found.holds else "the submission does not hold")
     sys.exit(0 if found.holds else DIFFERS)

@@ -1,7 +1,7 @@
 """BASE and HEAD, two results folders, compared: what got worse or better, and what could not have been seen."""
 
 from routebench.comparing._comparison import FolderComparison, compare_folders
-from routebench.comparing._formats import as_json, as_markdown, as_text
+from routebench.comparing._formats import as_json, as_markdown, as_plain, as_text
 from routebench.comparing._verdicts import Tolerance, Wishes, read_tolerances
 from routebench.comparing._words import verdict
 
@@ -11,6 +11,7 @@ __all__ = [
     "Wishes",
     "as_json",
     "as_markdown",
+    "as_plain",
     "as_text",
     "compare_folders",
     "read_tolerances",

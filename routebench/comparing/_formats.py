@@ -1,11 +1,10 @@
 """A comparison as text for a terminal, as Markdown for a pull request, and as JSON for a program."""
 
 import html
-import json
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from routebench import terminal
 from routebench.analysis import Verdict
 from routebench.analysis.wording import NOTHING
 from routebench.comparing import _words as words
@@ -70,7 +69,12 @@ def as_markdown(comparison: FolderComparison, longest: int = LONGEST_COMMENT) ->
 
 def as_json(comparison: FolderComparison) -> str:
     """Everything, for a program; a number that is not known is null."""
-    content = {
+    return terminal.as_json(as_plain(comparison)) + "\n"
+
+
+def as_plain(comparison: FolderComparison) -> dict[str, Any]:
+    """The content of `as_json`."""
+    return {
         "verdict": words.verdict(comparison),
         "exit_code": comparison.exit_code,
         "alpha": comparison.alpha,
@@ -84,7 +88,6 @@ def as_json(comparison: FolderComparison) -> str:
         "provenance": words.provenance(comparison),
         "changes": [_as_plain(change) for change in comparison.changes],
     }
-    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _as_plain(change: Change) -> dict[str, Any]:
@@ -107,7 +110,7 @@ def _as_plain(change: Change) -> dict[str, Any]:
         "name": change.name,
         "method": change.method,
         "iterations": change.series[0].iterations if len(change.series) == 1 else None,
-        **{name: number if math.isfinite(number) else None for name, number in numbers.items()},
+        **numbers,
         "evidence": change.evidence.kind,
         "verdict": change.verdict,
         "why": change.why,

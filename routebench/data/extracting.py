@@ -6,7 +6,6 @@ import json
 import math
 import os
 import shutil
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from routebench.data.backbones import Pretrained
 from routebench.data.dataset import Dataset, Images
 from routebench.errors import FULL, UserError, shown
 from routebench.quantities import spoken
+from routebench.terminal import note
 
 BATCH = 64
 """Images in a pass of the network."""
@@ -50,7 +50,7 @@ class _Progress:
         self._last = now
         speed = (done - self._first) / max(now - self._began, 1e-9)
         left = f", {spoken((total - done) / speed)} left" if speed > 0 and done < total else ""
-        sys.stderr.write(f"features: {done:,} of {total:,} images{left}\n")
+        note(f"features: {done:,} of {total:,} images{left}", err=True)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from routebench.analysis.folder import Folder
 from routebench.engine.results import Store
 from routebench.errors import UserError, nearest, printable, unknown
 
-FORMATS = {"csv": ".csv", "parquet": ".parquet", "markdown": ".md", "latex": ".tex"}
+FORMATS = {"csv": ".csv", "parquet": ".parquet", "markdown": ".md", "latex": ".tex", "json": ".json"}
 """Formats, and the ending of their files."""
 
 

@@ -14,6 +14,7 @@ from routebench.export._choice import Choice
 from routebench.export._provenance import METADATA, Provenance, provenance_of
 from routebench.export._tables import tables_of
 from routebench.tables import as_csv, as_latex, as_markdown
+from routebench.terminal import as_json
 
 READ = 'pandas.read_csv(FILE, comment="#")'
 
@@ -24,21 +25,20 @@ def export(folder: Folder, choice: Choice, format_: str, command: str) -> bytes:
     Args:
         folder: opened; its warnings say afterwards what was found damaged.
         choice: which part of it.
-        format_: `csv` or `parquet`: one row per metric value, see `routebench.load_results` for the columns. `markdown`
-            or `latex`: one table per suite, preset, data set and network.
+        format_: `csv`, `parquet` or `json`: one row per metric value, see `routebench.load_results` for the columns.
+            `markdown` or `latex`: one table per suite, preset, data set and network.
         command: recorded as what wrote the export.
 
     Raises:
         UserError: nothing in the folder fits the choice, or an analysis of the user's raised.
     """
     parts = choice.parts(folder)
-    if format_ in ("csv", "parquet"):
+    if format_ in WRITERS:
         rows, origin = _rows_of(folder.store, choice, command)
-        write = _csv_of if format_ == "csv" else _parquet_of
-        return b"" if rows.empty else write(rows, origin)
+        return b"" if rows.empty else WRITERS[format_](rows, origin)
     if choice.metric is not None:
         raise UserError(
-            "--metric chooses rows, so it goes with --format csv or parquet; a table shows what its suite measures"
+            "--metric chooses rows, so it goes with --format csv, parquet or json; a table shows what a suite measures"
         )
     render = as_markdown if format_ == "markdown" else as_latex
     return encoded(render(tables_of(folder, parts, command)))
@@ -78,3 +78,13 @@ def _parquet_of(rows: DataFrame, origin: Provenance) -> bytes:
     file = io.BytesIO()
     parquet.write_table(table.replace_schema_metadata({**known, METADATA: origin.as_json().encode()}), file)
     return file.getvalue()
+
+
+def _json_of(rows: DataFrame, origin: Provenance) -> bytes:
+    """Rows as JSON, with the provenance beside them; what is missing is null."""
+    content = {"command": origin.command, "shared": origin.shared, "runs": origin.cells}
+    return encoded(as_json({**content, "rows": rows.to_dict("records")}) + "\n")
+
+
+WRITERS = {"csv": _csv_of, "parquet": _parquet_of, "json": _json_of}
+"""What writes rows, by format."""

@@ -5,14 +5,15 @@ What is published travels with the package: `boards/NAME` holds the records and 
 
 from routebench.ranking._board_page import write_board
 from routebench.ranking._boards import BOARDS, Board, PublishedBoard, board_of, expect_primary, published
-from routebench.ranking._measuring import Measured, Teller, Wanted, expect_comparable, listed, measure, part_of
-from routebench.ranking._page import as_table, told, write_page
+from routebench.ranking._measuring import Ahead, Measured, Teller, Wanted, ahead, expect_comparable, measure, part_of
+from routebench.ranking._page import as_numbers, as_table, told, write_page
 from routebench.ranking._shipping import ship, sums_of
 from routebench.ranking._standing import Machines, Row, Standing, standing_of
 from routebench.ranking._submission import Verification, entry_of, missed, submit, verify
 
 __all__ = [
     "BOARDS",
+    "Ahead",
     "Board",
     "Machines",
     "Measured",
@@ -22,12 +23,13 @@ __all__ = [
     "Teller",
     "Verification",
     "Wanted",
+    "ahead",
+    "as_numbers",
     "as_table",
     "board_of",
     "entry_of",
     "expect_comparable",
     "expect_primary",
-    "listed",
     "measure",
     "missed",
     "part_of",

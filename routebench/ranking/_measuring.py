@@ -3,6 +3,7 @@
 import math
 import re
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -248,8 +249,48 @@ def _as_file(method: str) -> str:
     return re.sub(r"[^\w.-]+", "-", method).strip("-")
 
 
-def listed(wanted: Wanted, known: PublishedBoard) -> list[str]:
-    """Lists what `measure` would run, a line each; runs nothing.
+@dataclass(frozen=True)
+class Ahead:
+    """What `measure` would run.
+
+    Args:
+        board: the board, in words.
+        published: where its results come from.
+        method: the method's name in tables.
+        trials: the number of trials, of which `each` for every T.
+        trials_done: the number of those that were done before.
+        each: see `trials`.
+        runs: the number of runs after them, of the method with each T and of uniform routing.
+        runs_done: the number of those that were done before, where settings are not chosen anew.
+        seeds: the number of seeds.
+        seconds: of training, for a method of median cost on the machine of the published results; None if unknown.
+    """
+
+    board: str
+    published: str
+    method: str
+    trials: int
+    trials_done: int
+    each: int
+    runs: int
+    runs_done: int
+    seeds: int
+    seconds: float | None
+
+    def lines(self) -> Iterator[str]:
+        """The same in words."""
+        yield f"{self.board}; published results: {self.published}"
+        yield f"{self.trials} trials, {self.each} for each T of {self.method}, {self.trials_done} of them done before"
+        before = f"{self.runs_done} of them done before, where settings are not chosen anew"
+        what = f"{self.seeds} seeds of {self.method} with each T, and of uniform routing"
+        yield f"then {self.runs} runs: {what}, {before}"
+        if self.seconds is not None:
+            where = "for a method of median cost on the machine of the published results"
+            yield f"{spoken(self.seconds)} of training, {where}"
+
+
+def ahead(wanted: Wanted, known: PublishedBoard) -> Ahead:
+    """Says what `measure` would run; runs nothing.
 
     Args:
         wanted: the method, its board, and how runs are executed.
@@ -257,21 +298,23 @@ def listed(wanted: Wanted, known: PublishedBoard) -> list[str]:
     """
     board = wanted.board
     call = wanted.trials(dry_run=True)
-    label, (trials, tuned, config) = label_of(call, wanted), call.plans[0]
+    trials, tuned, config = call.plans[0]
     ((runs, done, _),) = wanted.runs(None, board.seeds, dry_run=True).plans
-    before = f"{len(done.cached)} of them done before, where settings are not chosen anew"
-    what = f"{board.seeds} seeds of {label} with each T, and of uniform routing"
-    tuning = trials.suite.tuning
-    each = tuning.trials if tuning else 0
-    lines = [
-        f"{board.title}; published results: {known.origin}",
-        f"{len(trials.cells)} trials, {each} for each T of {label}, {len(tuned.cached)} of them done before",
-        f"then {len(runs.cells)} runs: {what}, {before}",
-    ]
+    tuning, took = trials.suite.tuning, None
     seconds, images = known.runs.values("fit_seconds")["value"], facts_of_data(trials.preset.data).get("train")
     if len(seconds) and images and tuning:
         part = min(tuning.take or images, images) * (1 - 1 / tuning.folds) / images  # of the images that a run has
         work = part * (len(trials.cells) - len(tuned.cached)) + len(runs.cells) - len(done.cached)
-        ahead = spoken(float(seconds.median()) * work / config.jobs)
-        lines.append(f"{ahead} of training, for a method of median cost on the machine of the published results")
-    return lines
+        took = float(seconds.median()) * work / config.jobs
+    return Ahead(
+        board=board.title,
+        published=known.origin,
+        method=label_of(call, wanted),
+        trials=len(trials.cells),
+        trials_done=len(tuned.cached),
+        each=tuning.trials if tuning else 0,
+        runs=len(runs.cells),
+        runs_done=len(done.cached),
+        seeds=board.seeds,
+        seconds=took,
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from pandas import DataFrame
 
 from routebench import atomic
-from routebench.analysis import Method, Verdict, figures, forest, palette, wording
+from routebench.analysis import Analysis, Method, Verdict, figures, forest, palette, wording
 from routebench.ranking._standing import Machines, Row, Standing
 from routebench.report import rendered
 
@@ -44,6 +44,17 @@ def as_table(standing: Standing) -> DataFrame:
         columns `Method, Rank, Accuracy, %, Gain, points, Yours minus it, Shown, Cost`.
     """
     return DataFrame([_cells(row, standing) for row in standing.rows], columns=COLUMNS)
+
+
+def as_numbers(standing: Standing) -> DataFrame:
+    """The board as plain numbers and texts, as analyses save their tables, in the order of `as_table`.
+
+    Args:
+        standing: the board with the new method on it.
+    """
+    parts = ("method", "rank", "mean", "gain", "apart", "verdict", "cost", "parameters", "is_mine")
+    rows = [{part: getattr(row, part) for part in parts} for row in standing.rows]
+    return Analysis("", "", DataFrame(rows, columns=parts)).numbers
 
 
 def _cells(row: Row, standing: Standing) -> tuple[str, ...]:

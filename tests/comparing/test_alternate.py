@@ -9,6 +9,7 @@ from click.testing import CliRunner
 import routebench
 from routebench.commands.alternate import _side, command, rounds_in
 from routebench.errors import UserError
+from tests.command import Command
 from tests.comparing.planted import headline, in_turn
 
 MAIN = """
@@ -69,12 +70,16 @@ def test_each_round_is_a_process_of_base_and_one_of_head_with_one_more_seed(tmp_
         ]
 
 
-def test_rounds_that_are_there_are_not_measured_again_and_the_gate_may_end_it(tmp_path, results):
+def test_rounds_that_are_there_are_not_measured_again_and_the_gate_may_end_it(tmp_path, results, capfd):
     journal = tmp_path / "journal"
     codes = [checkout(tmp_path / side, journal) for side in ("base", "head")]
     done = alternate(*codes, "--preset", "quick", "--rounds", 2, "--results", results, "--gate")
     assert not journal.exists()
     assert done.exit_code == 4  # two rounds are too few
+    told = Command(tmp_path, capfd)(
+        "alternate", *codes, "--preset", "quick", "--rounds", 2, "--results", results, "--json"
+    )
+    assert json.loads(told.out)["exit_code"] == 4
     assert rounds_in(results / "base", "cost", "quick") == 2
     assert rounds_in(results / "base", "cost", "smoke") == rounds_in(tmp_path, "cost", "quick") == 0
 

@@ -1,5 +1,6 @@
 """Features of frozen networks: what they are, and extractions that are killed, refused, and asked for by name."""
 
+import json
 import re
 import signal
 import subprocess
@@ -286,8 +287,8 @@ def test_a_damaged_note_of_how_far_it_is_is_told(tmp_path, content, monkeypatch)
 def test_the_command_writes_a_file_that_a_suite_takes(tmp_path, capfd):
     command, file = Command(tmp_path, capfd), tmp_path / "x.safetensors"
     call = ("features", SMALL, "take:200:mnist5k", "-o", file, "--weights", "random", "--size", "48", "--device", "cpu")
-    done = command(*call, "--layer", "features.3")
-    assert done.code == 0 and f"--data features:{file}" in done.out and "200 of 200 images" in done.error
+    done = command(*call, "--layer", "features.3", "--json")
+    assert done.code == 0 and json.loads(done.out) == {"features": str(file)} and "200 of 200 images" in done.error
     again = command(*call)
     assert again.code == 2 and "not there yet" in again.error
     run = routebench.run_suite(

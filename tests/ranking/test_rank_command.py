@@ -1,5 +1,6 @@
 """The command `rank`: its output, what it resumes, and bad input."""
 
+import json
 import shlex
 import shutil
 from itertools import pairwise
@@ -42,6 +43,8 @@ def test_a_call_within_a_budget_goes_on_and_a_third_has_nothing_to_do(rank, tmp_
     whole = rank(file)
     assert whole.code == 0, whole
     assert "tuned: sharper has the highest score" in whole.out
+    told = json.loads(rank(file, "--json").out)
+    assert len(told["place"]) == 2 and any(row["is_mine"] and row["mean"] > 0 for row in told["rows"])
     again = rank(file)
     assert again.code == 0 and "nothing to run" in again.out
     answer = [line for line in whole.out.splitlines() if line.startswith("★ Sharper: place")]

@@ -111,8 +111,8 @@ def runs_of(store, role="method"):
 
 def test_a_submission_is_verified_from_its_files_alone(folder, submit, verify):
     shutil.rmtree(folder / "sent")
-    made_one = submit()
-    assert made_one.code == 0, made_one
+    made_one = submit("--json")
+    assert made_one.code == 0 and json.loads(made_one.out)["submission"] == "sent", made_one
     assert sorted(path.name for path in (folder / "sent").iterdir()) == [
         "arrays.parquet",
         "plugin",
@@ -127,8 +127,9 @@ def test_a_submission_is_verified_from_its_files_alone(folder, submit, verify):
     assert "nothing speaks against it" in found.out and "★ Sharper: place" in found.out
     assert found.out.count("numbers agree to the last digit") == 2
     assert "2 of 8 trials and runs; if 1 of all were false, a draw would miss them with a chance of 75 %" in found.out
-    same = verify("--draw", "5", "--runs", "2")
-    assert [line for line in same.out.splitlines() if line.startswith("training")] == [
+    same = verify("--draw", "5", "--runs", "2", "--json")
+    assert json.loads(same.out)["holds"] and len(json.loads(same.out)["agreements"]) == 2
+    assert [line for line in same.error.splitlines() if line.startswith("training")] == [
         line for line in found.out.splitlines() if line.startswith("training")
     ], "the checksum and the number say which runs"
 

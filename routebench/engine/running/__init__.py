@@ -6,7 +6,7 @@ from routebench.engine.running._fits import StoreContext, key_of_fit, load_fit
 from routebench.engine.running._progress import Display, Follower, Progress, follow
 from routebench.engine.running._queue import Queue
 from routebench.engine.running._run import run_cells
-from routebench.engine.running._status import listing, time_ahead
+from routebench.engine.running._status import listing, plan_as_plain, time_ahead
 from routebench.engine.running._suite import Call, Counts, PlannedRun, prepare
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "key_of_fit",
     "listing",
     "load_fit",
+    "plan_as_plain",
     "prepare",
     "prepare_torch",
     "run_cells",

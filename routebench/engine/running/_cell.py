@@ -21,7 +21,7 @@ from routebench.engine.running._fits import StoreContext
 from routebench.engine.running._patches import expect_no_patches
 from routebench.engine.running._sealing import shuffled
 from routebench.engine.suites import Cell
-from routebench.errors import Diverged, PluginError, one_line, printable
+from routebench.errors import Diverged, PluginError, one_line, printable, show_calls
 from routebench.protocols.base import Measurement
 from routebench.registry import load_plugin, protocols
 
@@ -94,6 +94,7 @@ def run_cell(
         raise
     except BaseException as error:  # noqa: BLE001  # whatever a method does must not end the suite
         status, reason = _failure(error)
+        show_calls(error)
     ran_on = {"backends": sorted(used | context.backends), "seconds": time.perf_counter() - started}
     ran_on |= {"code": cell.code.shipped} if cell.code else {}
     record = make_record(cell, status, reason, found, {**origin, **ran_on})

@@ -19,7 +19,7 @@ from routebench.engine.running._config import PATIENCE, RunConfig, Stage, once_a
 from routebench.engine.running._crashes import Crash, record_crash
 from routebench.engine.running._limits import Monitor
 from routebench.engine.suites import Cell
-from routebench.errors import UserError
+from routebench.errors import UserError, show_calls
 from routebench.kernels import compiler
 from routebench.registry import VARIABLE
 
@@ -67,6 +67,7 @@ class Processes:
             if end is None:
                 continue
             self.running.remove(monitor)
+            show_calls(monitor.process.written())
             monitor.close()  # else a process that lives would hold the run's lock
             if isinstance(end, Crash):
                 end = record_crash(monitor.cell, end, self.store, monitor.config, monitor.seconds)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from routebench.engine.results import Store
 from routebench.engine.running._queue import Queue, most_informative_first
@@ -91,6 +92,32 @@ def listing(plan: Plan, known: PlanStatus, queue: Queue, jobs: int) -> Iterator[
     begun = queue.within_budget(jobs)
     if len(begun) < len(to_do):
         yield f"the budget is expected to allow {len(begun)} of them, the first of the list that fit"
+
+
+def plan_as_plain(plan: Plan, known: PlanStatus, queue: Queue, jobs: int) -> dict[str, Any]:
+    """What `listing` says, for a program: seconds are None where nobody knows.
+
+    Args:
+        plan: the plan with the runs.
+        known: their status.
+        queue: the runs to do.
+        jobs: runs at a time.
+    """
+    states = [("cached", known.cached), ("failed", known.failed), ("to do", known.missing)]
+    state = {cell.key: name for name, cells in states for cell in cells}
+    runs = [
+        {
+            "key": cell.key,
+            "state": state[cell.key],
+            "reason": known.reasons.get(cell.key, ""),
+            "seconds": None if state[cell.key] == "cached" else queue.times.expected(cell.identity),
+            "method": cell.label,
+            **{name: getattr(cell.identity, name) for name in ("iterations", "model", "data", "seed")},
+        }
+        for cell in (*known.cached, *queue.left)
+    ]
+    total = queue.times.total([cell.identity for cell in queue.left], jobs) if queue.left else 0.0
+    return {"suite": plan.suite.name, "preset": plan.preset.name, "jobs": jobs, "seconds": total, "runs": runs}
 
 
 def time_ahead(queue: Queue, jobs: int, *, tried: bool = False) -> str:
