@@ -1,4 +1,4 @@
-"""What a command prints: its answer, in words or as JSON, and notes on its way, in letters that a terminal can show."""
+"""Prints a command's answer, in words or as JSON, and notes on its way, in letters that a terminal can show."""
 
 import codecs
 import io
@@ -30,7 +30,7 @@ REMARKS = ("CUDA initialization", "Can't initialize NVML", "Failed to initialize
 
 @dataclass
 class Voice:
-    """How a command speaks.
+    """The manner in which a command speaks.
 
     Args:
         json: the answer is JSON; all else that is printed goes to standard error.
@@ -46,7 +46,7 @@ class Voice:
 
 
 def voice() -> Voice:
-    """How the command that runs now speaks; as by default outside of commands."""
+    """The manner in which the command of this moment speaks; the default one outside of commands."""
     context = click.get_current_context(silent=True)
     return (context and context.find_object(Voice)) or Voice()
 

@@ -1,16 +1,20 @@
 """An option that is declared once is the same on the command line and in Python: name, default, legal values, text."""
 
 import inspect
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import click
 import pytest
 
 import routebench
 from routebench.commands import rank, suite, tune
+from routebench.engine.origin import command_line
 from routebench.errors import UserError
 from routebench.kernels import BACKENDS
-from routebench.options import RankOptions, SuiteOptions, TuneOptions, Word, options_of
+from routebench.options import RankOptions, SuiteOptions, TuneOptions, Word, options_of, surroundings, takes
+from tests.command import Command
 
 COMMANDS = [(suite.command, SuiteOptions), (tune.command, TuneOptions), (rank.command, RankOptions)]
 
@@ -71,3 +75,82 @@ def test_back_ends_are_those_of_kernels():
     backend = options_of(SuiteOptions)["backend"]
     assert isinstance(backend, Word)
     assert backend.legal.choices == BACKENDS
+
+
+SURROUNDINGS = {
+    "ROUTEBENCH_JOBS": ("2", 2),
+    "ROUTEBENCH_DEVICE": ("cpu", "cpu"),
+    "ROUTEBENCH_RESULTS": ("far away", Path("far away")),
+    "ROUTEBENCH_ISOLATE": ("no", False),
+    "ROUTEBENCH_TIME_LIMIT": ("30m", 1800.0),
+    "ROUTEBENCH_BUDGET": ("1h", 3600.0),
+    "ROUTEBENCH_MEMORY_LIMIT": ("4GB", 4_000_000_000),
+    "ROUTEBENCH_THREADS": ("3", 3),
+    "ROUTEBENCH_EXECUTOR": ("ray", "ray"),
+    "ROUTEBENCH_ADDRESS": ("head:6379", "head:6379"),
+    "ROUTEBENCH_GPUS_PER_RUN": ("0.5", 0.5),
+}
+"""Variables with a text and what it means; all that there are."""
+
+
+@takes(SuiteOptions)
+def asked_of(asked):
+    """Gives its options.
+
+    Args:
+        asked: those arguments.
+    """
+    return asked
+
+
+def test_what_changes_no_number_is_taken_from_the_environment_where_nobody_says_it(monkeypatch, capsys):
+    known = {option.variable: name for name, option in options_of(SuiteOptions).items() if option.variable}
+    assert known.keys() == SURROUNDINGS.keys()
+    for variable, (text, _) in SURROUNDINGS.items():
+        monkeypatch.setenv(variable, text)
+    found = asked_of("accuracy")
+    told = capsys.readouterr().err
+    assert told.startswith("from the environment: ") and told.count("\n") == 1
+    for variable, (text, meant) in SURROUNDINGS.items():
+        assert getattr(found, known[variable]) == meant and f"{variable}={text}" in told
+    assert asked_of("accuracy", jobs=1, device="auto").jobs == 1
+    assert not {"ROUTEBENCH_JOBS", "ROUTEBENCH_DEVICE"} & {*capsys.readouterr().err.replace("=", " ").split()}
+    monkeypatch.setenv("ROUTEBENCH_JOBS", "")
+    assert asked_of("accuracy").jobs is None and "ROUTEBENCH_JOBS" not in surroundings(SuiteOptions)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "says"),
+    [
+        ("ROUTEBENCH_JOBS", "many", "expected an integer of at least 1, got 'many'"),
+        ("ROUTEBENCH_ISOLATE", "maybe", "expected one of 1, yes, true, 0, no, false, got 'maybe'"),
+        ("ROUTEBENCH_DEVICE", "gpu", "expected auto, cpu, cuda, one GPU such as cuda:1, or mps, got 'gpu'"),
+        ("ROUTEBENCH_EXECUTOR", "slurm", "expected one of local, ray, got 'slurm'"),
+    ],
+)
+def test_a_bad_variable_ends_in_one_line_that_names_it(tmp_path, capfd, monkeypatch, variable, text, says):
+    done = Command(tmp_path, capfd)("suite", "accuracy", "--dry-run", **{variable: text})
+    assert (done.code, done.out) == (2, "") and done.error.startswith(f"Error: {variable}: {says}")
+    assert done.error.count("\n") == 1 and not [*tmp_path.iterdir()]
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(UserError, match=f"^{variable}: expected"):
+        asked_of("accuracy")
+
+
+def test_surroundings_are_told_and_recorded_and_leave_keys_as_they_are(tmp_path, capfd, monkeypatch):
+    call = Command(tmp_path, capfd)
+    monkeypatch.setattr("routebench.engine.running._suite.MEASURING", 0.0)  # seconds; no step is timed
+    arguments = ("suite", "accuracy", "--preset", "smoke", "--dry-run", "--json")
+    plain = json.loads(call(*arguments).out)
+    done = call(*arguments, ROUTEBENCH_JOBS="2", ROUTEBENCH_RESULTS="/far/away", ROUTEBENCH_DEVICE="cpu")
+    assert (
+        "from the environment: ROUTEBENCH_JOBS=2, ROUTEBENCH_DEVICE=cpu, ROUTEBENCH_RESULTS=/far/away\n" in done.error
+    )
+    (here,), (there,) = plain, json.loads(done.out)
+    assert there["jobs"] == 2 and [run["key"] for run in there["runs"]] == [run["key"] for run in here["runs"]]
+    monkeypatch.setenv("ROUTEBENCH_JOBS", "2")
+    monkeypatch.setenv("ROUTEBENCH_RESULTS", "/far/away")
+    monkeypatch.setattr("sys.argv", ["routebench", "suite", "accuracy"])
+    assert command_line() == "ROUTEBENCH_JOBS=2 ROUTEBENCH_RESULTS=away routebench suite accuracy"
+    empty = call("status", ROUTEBENCH_RESULTS="far")
+    assert "from the environment: ROUTEBENCH_RESULTS=far" in empty.error and "'far'" in empty.error

@@ -74,6 +74,17 @@ def of_every_command() -> str:
     return table(["Option", "What it does"], _rows(SPEECH, click.Context(click.Command("any"))))
 
 
+def variables() -> str:
+    """The environment variables that stand for options."""
+    from routebench.options import SuiteOptions, options_of
+
+    known = options_of(SuiteOptions)
+    rows = (
+        (f"`{one.variable}`", f"`--{one.flag}`", _text(one.in_help(known))) for one in known.values() if one.variable
+    )
+    return table(["Variable", "Option", "What it says"], rows)
+
+
 def _rows(options: Iterable[click.Parameter], context: click.Context) -> list[tuple[str, str]]:
     records = [parameter.get_help_record(context) for parameter in options]
     return [(f"`{names}`", _text(told)) for names, told in filter(None, records) if told and "--help" not in names]
@@ -350,6 +361,7 @@ def record(results: str) -> str:
 FILLERS: dict[str, Callable[..., str]] = {
     "commands": commands,
     "of-every-command": of_every_command,
+    "variables": variables,
     "exit-codes": exit_codes,
     "glossary": glossary,
     "columns": columns,

@@ -4,21 +4,34 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 from annotated_types import Ge, Le
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from routebench.errors import VERBOSE, UserError, printable
-from routebench.options import Either, File, Flag, Location, Option, Paths, Time, Whole, Word, options_of
+from routebench.options import (
+    Either,
+    Execution,
+    File,
+    Flag,
+    Location,
+    Option,
+    Paths,
+    Time,
+    Whole,
+    Word,
+    options_of,
+    taken_from_environment,
+)
 from routebench.terminal import Voice
 
 SOME_FAILED, NOTHING_MEASURED, FAULT, INTERRUPTED, TERMINATED = 3, 4, 70, 130, 143
 
-RESULTS = Path("results")
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
@@ -65,11 +78,25 @@ def of(kind: type, *, only: str = "", without: str = "", **texts: str) -> Decora
     names = [name for name in only.split() or known if name not in without.split()]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        command = _surrounded(command, kind, names)
         for name in reversed(names):
             command = _option(name, known[name], texts.get(name) or known[name].in_help(known))(command)
         return command
 
     return decorate
+
+
+def _surrounded(command: Callable[..., None], kind: type, names: Collection[str]) -> Callable[..., None]:
+    """A command that takes options from the environment where they are not typed."""
+    others = options_of(kind).keys() - {*names}
+
+    @functools.wraps(command)
+    def surrounded(**asked: Any) -> None:
+        source = click.get_current_context().get_parameter_source
+        typed = {name for name in names if source(name) is not ParameterSource.DEFAULT}
+        command(**asked | taken_from_environment(kind, others | typed))
+
+    return surrounded
 
 
 def _option(name: str, option: Option[Any, Any], text: str) -> Decorator:
@@ -117,12 +144,17 @@ def folder(command: Callable[..., None]) -> Callable[..., None]:
     """The results folder, as an argument or as `suite` takes it: `--results DIR`. The command gets it as `folder`."""
 
     @click.argument("folder", type=PATH, required=False, metavar="[DIR]")
-    @click.option("--results", type=PATH, metavar="DIR", help="The same as DIR  [default: results]")
+    @click.option(
+        "--results", type=PATH, metavar="DIR", help="The same as DIR (ROUTEBENCH_RESULTS)  [default: results]."
+    )
     @functools.wraps(command)
     def with_folder(*, folder: Path | None, results: Path | None, **others: Any) -> None:
         if folder is not None and results is not None and folder != results:
             raise UserError(f"expected one results folder, got {str(folder)!r} and --results {str(results)!r}")
-        command(folder=folder or results or RESULTS, **others)
+        known = (
+            {} if folder or results else taken_from_environment(Execution, options_of(Execution).keys() - {"results"})
+        )
+        command(folder=folder or results or known.get("results", Execution.results), **others)
 
     return with_folder
 

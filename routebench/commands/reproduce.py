@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from routebench.commands.options import PATH, RESULTS
+from routebench.commands.options import of
+from routebench.options import Execution
 from routebench.terminal import answer, tell
 
 if TYPE_CHECKING:
@@ -20,14 +21,7 @@ DIFFERS, FAILED = 1, 3
 @click.command()
 @click.argument("record", metavar="RECORD")
 @click.option("--run", "again", is_flag=True, help="Run it now, training included, and say whether the numbers agree.")
-@click.option(
-    "--results",
-    type=PATH,
-    default=RESULTS,
-    show_default=True,
-    metavar="DIR",
-    help="Folder in which a run's key is looked up.",
-)
+@of(Execution, only="results", results="Folder in which a run's key is looked up.")
 def command(record: str, again: bool, results: Path) -> None:
     """Reproduce a record. Prints its command and what is different now; runs it with --run.
 

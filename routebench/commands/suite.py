@@ -143,7 +143,7 @@ def _show_results(
 
 
 def _as_plain(planned: "PlannedRun", found: "Sequence[NetworkAnswer]", verdicts: Mapping[str, str]) -> dict[str, Any]:
-    """What a suite found, for a program: the numbers of its first table, as the CSV file beside the page has them."""
+    """The findings of a suite, for a program: the numbers of its first table, as the CSV file beside the page has them."""
     smoke, plan = planned.preset == "smoke", planned.plan
     networks = [
         {

@@ -14,6 +14,8 @@ from routebench.options._kinds import (
     Word,
     described,
     options_of,
+    surroundings,
+    taken_from_environment,
     takes,
 )
 
@@ -36,5 +38,7 @@ __all__ = [
     "Word",
     "described",
     "options_of",
+    "surroundings",
+    "taken_from_environment",
     "takes",
 ]

@@ -40,13 +40,16 @@ MOST_THREADS = 1024
 class Execution:
     """The options that say where and how runs are executed. None changes what they measure."""
 
-    jobs: Whole = Whole(None, "processes at a time; by default one per core, or per GPU", "N", Ge(1))
+    jobs: Whole = Whole(None, "processes at a time; by default one per core, or per GPU", "N", Ge(1), surrounds=True)
     device: Device = Device(
         "auto",
         "device of the networks; cuda is every GPU that torch sees, cuda:N one of them, mps that of an Apple computer",
         "auto|cpu|cuda|cuda:N|mps",
+        surrounds=True,
     )
-    results: Location = Location(Path("results"), "folder of the results; what it already has is not done again", "DIR")
+    results: Location = Location(
+        Path("results"), "folder of the results; what it already has is not done again", "DIR", surrounds=True
+    )
     plugins: Paths = Paths(
         (),
         "methods, models, data sets, protocols, analyses and suites of your own; ROUTEBENCH_PLUGINS names more, "
@@ -58,20 +61,26 @@ class Execution:
         None,
         "every run has a process of its own; if not, `jobs` 1 does all in this one; by default where a plug-in takes "
         "part",
+        surrounds=True,
     )
     time_limit: Time = Time(
-        None, "most time of a run, such as 30m, or in seconds; beyond it the run becomes a `timeout`", "TIME"
+        None,
+        "most time of a run, such as 30m, or in seconds; beyond it the run becomes a `timeout`",
+        "TIME",
+        surrounds=True,
     )
     memory_limit: Size = Size(
         None,
         "most memory of a run, such as 4GB, or in bytes; beyond it the run becomes an `oom`; by default all runs in "
         "processes of their own may take 90 % of the machine's memory together, beyond which the largest is stopped",
         "SIZE",
+        surrounds=True,
     )
     budget: Time = Time(
         None,
         "time such as 20m, or seconds: no run starts that is expected to end later, those of unknown duration may",
         "TIME",
+        surrounds=True,
     )
 
 
@@ -118,17 +127,17 @@ class SuiteOptions(Execution):
     threads: Whole = Whole(
         None,
         "threads of torch per run; by default cores / `jobs`, at most OMP_NUM_THREADS, and 1 on a cluster",
-        "N", Ge(1), Le(MOST_THREADS),
+        "N", Ge(1), Le(MOST_THREADS), surrounds=True,
     )  # fmt: skip
     executor: Word = Word(
         "local", "place of the runs: this machine, or a running Ray cluster (pip install 'routebench[ray]')",
-        ("local", "ray"),
+        ("local", "ray"), surrounds=True,
     )  # fmt: skip
-    address: Text = Text("auto", "address of the Ray cluster's head", "HOST:PORT")
+    address: Text = Text("auto", "address of the Ray cluster's head", "HOST:PORT", surrounds=True)
     gpus_per_run: Amount = Amount(
         None,
         "GPUs for each run on a cluster, such as 0.25; by default 1 if there are GPUs and `device` is not cpu",
-        "X", Ge(0),
+        "X", Ge(0), surrounds=True,
     )  # fmt: skip
     loss: Name = Name(None, "loss to train every configuration with, whatever the suite says", "NAME")
     settings: File = File(None, "file of settings that `tune` has chosen, instead of the preset's", "FILE")

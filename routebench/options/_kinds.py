@@ -12,7 +12,8 @@ routebench.errors.UserError: days: expected an integer of at least 1, got 0
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, get_args, overload
@@ -23,6 +24,7 @@ from routebench import plain, quantities
 from routebench.arguments import Legal
 from routebench.errors import UserError
 from routebench.given import expect_known, fault_of, several
+from routebench.terminal import note
 
 Given = TypeVar("Given")
 Kept = TypeVar("Kept")
@@ -32,6 +34,8 @@ R = TypeVar("R")
 
 LEAST_MEMORY = 500_000_000
 """Bytes that a process with torch takes at least."""
+ANSWERS = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
+"""A yes and a no, in an environment variable."""
 
 
 class Option(Generic[Given, Kept]):
@@ -42,13 +46,14 @@ class Option(Generic[Given, Kept]):
         text: a noun phrase on what it is; `name` in it is another option.
         metavar: its placeholder in help.
         flag: its name on the command line; empty for that of the field.
+        surrounds: whether it changes no number, so that an environment variable may say it for all calls.
     """
 
     repeats = False
     """Tells whether the command line takes it more than once."""
 
-    def __init__(self, default: Any, text: str, metavar: str | None = None, *, flag: str = ""):
-        self.default, self.text, self.metavar, self.flag = default, text, metavar, flag
+    def __init__(self, default: Any, text: str, metavar: str | None = None, *, flag: str = "", surrounds: bool = False):
+        self.default, self.text, self.metavar, self.flag, self.surrounds = default, text, metavar, flag, surrounds
         self.name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -100,6 +105,25 @@ class Option(Generic[Given, Kept]):
         return self.checked(text)
 
     @property
+    def variable(self) -> str:
+        """The environment variable that says it where nobody else does; empty for none."""
+        return f"ROUTEBENCH_{self.name.upper()}" if self.surrounds else ""
+
+    def from_environment(self) -> Any:
+        """The meaning of its variable; `...` where that is not set, or empty.
+
+        Raises:
+            UserError: it is not legal. The message names the variable.
+        """
+        text = os.environ.get(self.variable, "") if self.surrounds else ""
+        if not text:
+            return ...
+        try:
+            return self.typed(text)
+        except UserError as error:
+            raise UserError(f"{self.variable}: {error}") from error
+
+    @property
     def in_python(self) -> str:
         """Its text, as the documentation of a function has it."""
         return f"{self.text}."
@@ -109,7 +133,8 @@ class Option(Generic[Given, Kept]):
         text = self.text
         for name, option in known.items():
             text = text.replace(f"`{name}`", f"--{option.flag}")
-        return f"{text[0].upper()}{text[1:]}{' (repeatable)' * self.repeats}."
+        more = " (repeatable)" * self.repeats + f" ({self.variable})" * self.surrounds
+        return f"{text[0].upper()}{text[1:]}{more}."
 
 
 class Text(Option[str, str]):
@@ -135,8 +160,8 @@ class Device(Option[str, str]):
 class Word(Option[str, str]):
     """One of a few words; arguments as for `Option`, with the words last."""
 
-    def __init__(self, default: Any, text: str, choices: Sequence[str], *, flag: str = ""):
-        super().__init__(default, text, f"[{'|'.join(choices)}]", flag=flag)
+    def __init__(self, default: Any, text: str, choices: Sequence[str], **more: Any):
+        super().__init__(default, text, f"[{'|'.join(choices)}]", **more)
         self.legal = Legal(choices=tuple(choices))
 
     def read(self, value: Any) -> str:
@@ -188,6 +213,12 @@ class Flag(Option[bool, bool]):
 class Either(Option[bool | None, bool | None]):
     """A yes, a no, or none, where routebench chooses, to what its text says."""
 
+    def typed(self, text: str) -> bool:
+        """The answer of a text."""
+        if text.lower() not in ANSWERS:
+            raise UserError(f"expected one of {', '.join(ANSWERS)}, got {text!r:.80}")
+        return ANSWERS[text.lower()]
+
     @property
     def in_python(self) -> str:
         """Its text, as the documentation of a function has it."""
@@ -197,8 +228,8 @@ class Either(Option[bool | None, bool | None]):
 class Whole(Option[int | None, int | None]):
     """An integer of at most 64 bits, or none; arguments as for `Option`, with its bounds last."""
 
-    def __init__(self, default: Any, text: str, metavar: str | None, *bounds: Ge | Gt | Le | Lt):
-        super().__init__(default, text, metavar)
+    def __init__(self, default: Any, text: str, metavar: str | None, *bounds: Ge | Gt | Le | Lt, **more: Any):
+        super().__init__(default, text, metavar, **more)
         self.legal = Legal(int, bounds=bounds)
 
     def read(self, value: Any) -> int:
@@ -222,8 +253,8 @@ class Whole(Option[int | None, int | None]):
 class Amount(Option[float | None, float | None]):
     """A finite number, or none; arguments as for `Whole`."""
 
-    def __init__(self, default: Any, text: str, metavar: str | None, *bounds: Ge | Gt | Le | Lt):
-        super().__init__(default, text, metavar)
+    def __init__(self, default: Any, text: str, metavar: str | None, *bounds: Ge | Gt | Le | Lt, **more: Any):
+        super().__init__(default, text, metavar, **more)
         self.legal = Legal(float, bounds=bounds)
 
     def read(self, value: Any) -> float:
@@ -328,8 +359,8 @@ def takes(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             expect_known(function.__name__, kwargs, signature.parameters)
-            signature.bind(*args, **kwargs)
-            return function(kind(*args, **kwargs))
+            given = signature.bind(*args, **kwargs).arguments
+            return function(kind(*args, **kwargs, **taken_from_environment(kind, given)))  # type: ignore[arg-type]  # it is a class, as `described` makes it
 
         made: Any = call
         made.__signature__ = signature.replace(return_annotation=inspect.signature(function).return_annotation)
@@ -337,6 +368,30 @@ def takes(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
         return call
 
     return decorate
+
+
+def surroundings(kind: type) -> dict[str, str]:
+    """The options of a dataclass that environment variables say now, as typed: variables with their values."""
+    names = (option.variable for option in options_of(kind).values() if option.surrounds)
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
+
+
+def taken_from_environment(kind: type, given: Collection[str]) -> dict[str, Any]:
+    """The values that environment variables have for options, by name, which a line on standard error tells.
+
+    Args:
+        kind: a dataclass of options.
+        given: names of options that have a value already.
+
+    Raises:
+        UserError: a variable has no legal value.
+    """
+    asked = {name: option for name, option in options_of(kind).items() if name not in given}
+    found = {name: value for name, option in asked.items() if (value := option.from_environment()) is not ...}
+    if found:
+        told = (f"{asked[name].variable}={os.environ[asked[name].variable]}" for name in found)
+        note(f"from the environment: {', '.join(told)}", err=True)
+    return found
 
 
 def _with_arguments(text: str, told: Mapping[str, str]) -> str:

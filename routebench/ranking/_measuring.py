@@ -251,7 +251,7 @@ def _as_file(method: str) -> str:
 
 @dataclass(frozen=True)
 class Ahead:
-    """What `measure` would run.
+    """The work that `measure` would do.
 
     Args:
         board: the board, in words.
@@ -263,7 +263,7 @@ class Ahead:
         runs: the number of runs after them, of the method with each T and of uniform routing.
         runs_done: the number of those that were done before, where settings are not chosen anew.
         seeds: the number of seeds.
-        seconds: of training, for a method of median cost on the machine of the published results; None if unknown.
+        seconds: time of training, for a method of median cost on the machine of the published results; None if unknown.
     """
 
     board: str

@@ -18,6 +18,7 @@ import torch
 
 from routebench.atomic import encoded
 from routebench.errors import printable
+from routebench.options import SuiteOptions, surroundings
 from routebench.received import read_plain
 from routebench.registry import plugin_files, plugins_of_environment
 
@@ -32,7 +33,7 @@ PATHS = re.compile(r"[/\\]|(?i:home|path|dir|cache|token|key|password)")
 BESIDE = ("triton", "orjson", "pyarrow")
 """Optional packages whose presence changes results or timings."""
 CODE = {".py", ".cpp", ".cu", ".toml"}
-PLACED = ("--results", "--settings", "--write", "-o", "--output", "--beside")
+PLACED = ("ROUTEBENCH_RESULTS", "--results", "--settings", "--write", "-o", "--output", "--beside")
 _recorded: list[list[str]] = []
 """Commands in whose name parts of this process are done, the innermost last."""
 
@@ -80,16 +81,21 @@ def recorded_as(words: Sequence[str]) -> Iterator[None]:
 def command_line() -> str:
     """The command that started this process, as typed in a shell; of `PLACED` only the last part of their paths.
 
+    Options that came from the environment stand before it, as a shell takes them.
+
     Records are published, and where their folder lay is nobody's business.
     """
     if _recorded:
         program, *given = _recorded[-1]
-        head = [program]
+        head, before = [program], []
     else:
         program, *given = sys.argv
         name = Path(program).name
         head = ["python", "-m", "routebench"] if name == "__main__.py" else [name]
-    return printable(shlex.join([*head, *(_unplaced(*pair) for pair in pairwise([program, *given]))]))
+        before = [_unplaced("", f"{name}={shlex.quote(value)}") for name, value in surroundings(SuiteOptions).items()]
+    return printable(
+        " ".join([*before, shlex.join([*head, *(_unplaced(*pair) for pair in pairwise([program, *given]))])])
+    )
 
 
 def _unplaced(before: str, argument: str) -> str:

@@ -110,7 +110,10 @@ def choose_jobs(wanted: int | None, device: str, cells: int, *, alone: bool = Fa
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if alone and wanted not in (None, 1):
-        raise UserError(f"--jobs {wanted}: this suite measures time, so that its runs go one at a time; leave it out")
+        raise UserError(
+            f"--jobs {wanted}: this suite measures time, so that its runs go one at a time; leave it out, and unset "
+            "ROUTEBENCH_JOBS"
+        )
     places = cores if device == "cpu" else max(1, len(each_gpu(device)))
     jobs = wanted if wanted is not None else (1 if alone else places)
     # Threads do not depend on how many runs are left: another number of threads may give other last digits.

@@ -95,7 +95,7 @@ def listing(plan: Plan, known: PlanStatus, queue: Queue, jobs: int) -> Iterator[
 
 
 def plan_as_plain(plan: Plan, known: PlanStatus, queue: Queue, jobs: int) -> dict[str, Any]:
-    """What `listing` says, for a program: seconds are None where nobody knows.
+    """The content of `listing`, for a program: seconds are None where nobody knows.
 
     Args:
         plan: the plan with the runs.
