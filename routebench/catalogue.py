@@ -59,14 +59,32 @@ def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Cata
 
 def _kept(plugins: Sequence[str], kinds: Sequence[str]) -> Catalogue:
     """Reads these kinds from the cache folder; empty where that does not know everything."""
-    if _extended(plugins, kinds):
-        return {}
+    kept = {} if _extended(plugins, kinds) else _read_kept()
+    return {kind: kept[kind] for kind in kinds} if kept else {}
+
+
+def _read_kept() -> Catalogue:
+    """Reads the whole of what the cache folder has; empty where that is nothing, or damaged."""
     with contextlib.suppress(OSError, UserError):
         checksum, _, content = _file().read_bytes().partition(b"\n")
-        if checksum == _checksum(content):  # else it is damaged, and made again
-            kept = json.loads(content)
-            return {kind: kept[kind] for kind in kinds}
+        if checksum == _checksum(content):
+            kept: Catalogue = json.loads(content)
+            return kept
     return {}
+
+
+def names_at_once(kind: str, suite: str = "") -> list[str]:
+    """The names of one kind that the cache folder knows of routebench's own; none where it knows nothing yet.
+
+    Args:
+        kind: one of `KINDS`.
+        suite: for presets, their suite; those of all for none that is known.
+    """
+    whole = _read_kept()
+    if kind == "presets":
+        of_suite = [one for one in whole.get(kind, []) if one["suite"] == suite] or whole.get(kind, [])
+        return list(dict.fromkeys(one["preset"] for one in of_suite))
+    return [one["name"] for one in whole.get(kind, [])]
 
 
 def _keep(whole: Catalogue) -> None:

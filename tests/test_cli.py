@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from routebench import cli
+from routebench.catalogue import catalogue
 from routebench.commands import suite
 from routebench.data import declared_where_missing
 from routebench.engine.results import files_of
@@ -339,6 +340,37 @@ def test_doctor_examines_the_machine(call):
 
 
 PACK = ROOT / "tests" / "packs" / "accuracy-quick"
+
+
+def completed(words, cwd):
+    """What a shell is told of the last word, and the modules that were imported for it."""
+    start = "import sys; sys.argv = ['routebench']; from routebench.cli import main; main()"
+    asked = {"_ROUTEBENCH_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    command = [sys.executable, "-X", "importtime", "-c", start]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), **asked}
+    done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
+    return done.stdout.split(), imports(done)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("suite acc", ["plain,accuracy"]),
+        ("tune standard --preset ful", ["plain,full"]),
+        ("suite features --preset ten", ["plain,tenth"]),
+        ("suite accuracy --method dyn", ["plain,dynamic"]),
+        ("suite accuracy --json --model matrix-capsules-c", ["plain,matrix-capsules-cifar"]),
+        ("rank my_idea.p", ["file,my_idea.p"]),
+        ("list pre", ["plain,presets"]),
+    ],
+)
+def test_a_shell_completes_names_at_once(tmp_path, line, told):
+    catalogue()
+    found, imported = completed(["routebench", *line.split()], tmp_path)
+    assert found == told
+    assert not imported & {"torch", "numpy", "pandas"}
+
+
 READING = {
     "board": ("--board", "quick"),
     "cite": ("dynamic",),

@@ -10,7 +10,7 @@ import click
 from annotated_types import Ge
 
 import routebench
-from routebench.commands.options import SOME_FAILED, warn, whole
+from routebench.commands.options import SOME_FAILED, known, warn, whole
 from routebench.errors import UserError
 from routebench.registry import plugin_files
 from routebench.terminal import answer, note, tell
@@ -39,8 +39,14 @@ The same command with more rounds adds the missing ones. With --gate the exit co
     metavar="FILE.py[:Name]|FOLDER",
     help="Plug-in of which BASE and HEAD hold a version each, by its path in both folders (repeatable).",
 )
-@click.option("--suite", default="cost", show_default=True, help="What is measured: a suite's name or FILE.toml.")
-@click.option("--preset", default="smoke", show_default=True, help="Size of a turn.")
+@click.option(
+    "--suite",
+    default="cost",
+    show_default=True,
+    shell_complete=known("suites"),
+    help="What is measured: a suite's name or FILE.toml.",
+)
+@click.option("--preset", default="smoke", show_default=True, shell_complete=known("presets"), help="Size of a turn.")
 @click.option("--rounds", type=whole(Ge(2)), default=8, show_default=True, help="Rounds in total.")
 @click.option(
     "--results",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from annotated_types import Ge
 
-from routebench.commands.options import TIME, of, say, whole
+from routebench.commands.options import TIME, known, of, say, whole
 from routebench.errors import shown
 from routebench.options import Execution
 from routebench.terminal import PIPE_WIDTH, answer, note, tell, voice
@@ -20,7 +20,7 @@ STYLES = {"ok": "green", "WRONG": "bold red", "measured": "dim", "not checked": 
 
 
 @click.command()
-@click.argument("method", required=False, metavar="[METHOD]")
+@click.argument("method", required=False, metavar="[METHOD]", shell_complete=known("methods"))
 @click.option(
     "--plugin",
     "plugins",

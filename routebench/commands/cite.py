@@ -8,7 +8,7 @@ from routebench.terminal import answer, tell
 
 
 @click.command()
-@click.argument("methods", nargs=-1, required=True, metavar="METHOD...")
+@click.argument("methods", nargs=-1, required=True, metavar="METHOD...", shell_complete=options.known("methods"))
 @options.of(Execution, only="plugins")
 def command(methods: tuple[str, ...], plugins: tuple[str, ...]) -> None:
     """Print BibTeX of the publications behind routing methods."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from annotated_types import Gt, Lt
 
-from routebench.commands.options import PATH, Typed
+from routebench.commands.options import PATH, Typed, known
 from routebench.errors import shown
 from routebench.options import Amount
 from routebench.terminal import answer, tell
@@ -39,7 +39,14 @@ Times are judged only if BASE and HEAD were measured in turn: `python -m routebe
 )
 @click.option("-o", "--output", type=PATH, metavar="FILE", help="File to write [default: standard output].")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric (repeatable).")
-@click.option("--method", "methods", multiple=True, metavar="NAME", help="Only this method (repeatable).")
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=known("methods"),
+    help="Only this method (repeatable).",
+)
 @click.option(
     "--alpha",
     type=Typed(Amount(..., "", "X", Gt(0), Lt(1))),

@@ -26,8 +26,8 @@ from routebench.terminal import answer, tell, voice
     metavar="FILE",
     help="File to write [default: standard output; parquet needs a file].",
 )
-@click.option("--suite", metavar="NAME", help="Only this suite.")
-@click.option("--preset", metavar="NAME", help="Only this preset.")
+@click.option("--suite", metavar="NAME", shell_complete=options.known("suites"), help="Only this suite.")
+@click.option("--preset", metavar="NAME", shell_complete=options.known("presets"), help="Only this preset.")
 @click.option("--metric", metavar="NAME", help="Only rows of this metric, and runs without a result; rows alone.")
 @options.of(SuiteOptions, only="beside")
 def command(  # noqa: PLR0917  # click passes them by name

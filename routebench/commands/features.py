@@ -12,7 +12,7 @@ from routebench.terminal import answer, tell
 
 @click.command()
 @click.argument("backbone", metavar="BACKBONE")
-@click.argument("data", metavar="DATA")
+@click.argument("data", metavar="DATA", shell_complete=options.known("data"))
 @click.option("-o", "--output", type=options.PATH, required=True, metavar="FILE", help="File to write, .safetensors.")
 @click.option(
     "--layer", default="", metavar="NAME", help="Module whose output is taken [default: the last with places]."

@@ -9,7 +9,7 @@ from routebench.terminal import answer, tell
 
 
 @click.command()
-@click.argument("method")
+@click.argument("method", shell_complete=options.known("methods"))
 @options.folder
 @click.option("--yes", is_flag=True, help="Remove it. Without this, the command only says what it would remove.")
 def command(method: str, folder: Path, yes: bool) -> None:

@@ -12,8 +12,12 @@ from routebench.options import Execution
 from routebench.terminal import answer, tell
 
 
+def _kinds(_context: click.Context, _argument: click.Parameter, incomplete: str) -> list[str]:
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
 @click.command()
-@click.argument("kind", required=False, metavar=f"[{'|'.join(KINDS)}]")
+@click.argument("kind", required=False, metavar=f"[{'|'.join(KINDS)}]", shell_complete=_kinds)
 @options.of(Execution, only="plugins")
 def command(kind: str | None, plugins: tuple[str, ...]) -> None:
     """List methods, models, data sets, suites, analyses and more."""

@@ -21,7 +21,10 @@ TEMPLATES = Path(__file__).parents[1] / "templates"
 @click.command()
 @click.argument("name")
 @click.option(
+    "-o",
+    "--output",
     "--folder",
+    "folder",
     type=options.PATH,
     default=Path(),
     metavar="DIR",
@@ -35,7 +38,7 @@ def command(name: str, folder: Path, plugins: tuple[str, ...]) -> None:
     file, test = folder / f"{module}.py", folder / f"test_{module}.py"
     for path in (file, test):
         if path.exists():
-            raise UserError(f"{str(path)!r} is there already; move it, or choose another name or --folder")
+            raise UserError(f"{str(path)!r} is there already; move it, or choose another name, or folder with -o")
     words = {
         "name": name,
         "words": name.replace("-", " ").capitalize(),
@@ -96,4 +99,4 @@ def _write(file: Path, template: str, words: dict[str, str]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(templates.get_template(template).render(words), encoding="utf-8")
     except OSError as error:
-        raise UserError(f"{str(file)!r} cannot be written: {error.strerror}; choose another --folder") from error
+        raise UserError(f"{str(file)!r} cannot be written: {error.strerror}; choose another folder with -o") from error

@@ -54,7 +54,20 @@ class Typed(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it t
             return click.Choice(self.option.legal.choices).shell_complete(ctx, param, incomplete)
         if isinstance(self.option, Location | File | Paths):
             return click.Path().shell_complete(ctx, param, incomplete)
-        return []
+        return known(self.option.names)(ctx, param, incomplete) if self.option.names else []
+
+
+def known(kind: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Completes names of one kind of the catalogue for a shell; and files, where none fits."""
+
+    def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from routebench.catalogue import names_at_once
+
+        names = names_at_once(kind, str(context.params.get("suite") or ""))
+        found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return found or [CompletionItem(incomplete, type="file")]
+
+    return complete
 
 
 PATH, TIME = Typed(Location(..., "", "PATH")), Typed(Time(..., "", "TIME"))
@@ -115,6 +128,8 @@ def _option(name: str, option: Option[Any, Any], text: str) -> Decorator:
 
 def _heard(context: click.Context, option: click.Parameter, given: bool) -> None:
     """Takes down how a command speaks."""
+    if context.resilient_parsing:  # a shell completes the command
+        return
     voice = context.ensure_object(Voice)
     setattr(voice, str(option.name), given)
     if voice.quiet and voice.verbose:

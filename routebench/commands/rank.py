@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("method", metavar="FILE.py[:Name]|METHOD")
+@click.argument("method", metavar="FILE.py[:Name]|METHOD", shell_complete=options.known("methods"))
 @options.of(RankOptions)
 @click.option("--dry-run", is_flag=True, help="List what would run, and run nothing.")
 def command(method: str, dry_run: bool, **asked: Any) -> None:

@@ -24,7 +24,7 @@ SMOKE = "smoke shows only that everything runs: read nothing into these numbers"
 
 
 @click.command()
-@click.argument("suite", metavar="NAME|FILE.toml|all")
+@click.argument("suite", metavar="NAME|FILE.toml|all", shell_complete=options.known("suites"))
 @options.of(SuiteOptions)
 @click.option("--dry-run", is_flag=True, help="List the runs with their status and expected time, and run nothing.")
 def command(dry_run: bool, **asked: Any) -> None:
@@ -143,7 +143,7 @@ def _show_results(
 
 
 def _as_plain(planned: "PlannedRun", found: "Sequence[NetworkAnswer]", verdicts: Mapping[str, str]) -> dict[str, Any]:
-    """The findings of a suite, for a program: the numbers of its first table, as the CSV file beside the page has them."""
+    """The findings of a suite, for a program: numbers of its first table, as the CSV file beside the page has them."""
     smoke, plan = planned.preset == "smoke", planned.plan
     networks = [
         {

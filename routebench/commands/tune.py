@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("suite", metavar="NAME|FILE.toml")
+@click.argument("suite", metavar="NAME|FILE.toml", shell_complete=options.known("suites"))
 @options.of(
     TuneOptions,
     without="seeds backend compile threads gpus_per_run memory_limit settings until changes cells beside",
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     time_limit="Most time of a trial, such as 30m, or in seconds; beyond it, the trial scores chance.",
 )
 @click.option(
+    "-o",
+    "--output",
     "--write",
+    "write",
     type=PATH,
     metavar="FILE",
     help="File for the chosen settings  [default: SUITE.PRESET.settings.json in the results folder].",
@@ -44,7 +47,7 @@ def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
     from routebench.engine.tuning import told_of_kept
 
     if write is not None:
-        atomic.expect_place(write, "settings", "--write")
+        atomic.expect_place(write, "settings")
     call = prepare(TuneOptions(**asked), dry_run=dry_run)
     for warning in call.warnings:
         click.echo(f"warning: {warning}", err=True)

@@ -93,26 +93,29 @@ class SuiteOptions(Execution):
         UserError: an option has no legal value, would have no effect, or would stop everything.
     """
 
-    suite: Argument = Argument(..., "its name, a TOML file of your own, or `all`")
+    suite: Argument = Argument(..., "its name, a TOML file of your own, or `all`", names="suites")
     _: KW_ONLY
     preset: Text = Text(
         "quick",
         "preset of the suite, its size and data: smoke, quick, full, or another of its own; `routebench list presets` "
         "shows all",
         "NAME",
+        names="presets",
     )
     methods: Texts = Texts(
         (),
         "methods to run instead of the suite's, such as em or dynamic[detach=true]; baselines run all the same",
         "NAME[k=v,...]",
         flag="method",
+        names="methods",
     )
     data: Name = Name(
         None,
         "data set, instead of the preset's; folder:PATH for your own images, take:N:NAME for N images of a set",
         "NAME",
+        names="data",
     )
-    models: Texts = Texts((), "networks, instead of the preset's", "NAME", flag="model")
+    models: Texts = Texts((), "networks, instead of the preset's", "NAME", flag="model", names="models")
     seeds: Seeds = Seeds(
         None, "number of seeds, or the first and the last, such as 10..19; instead of the preset's", "N|A..B"
     )
@@ -139,7 +142,7 @@ class SuiteOptions(Execution):
         "GPUs for each run on a cluster, such as 0.25; by default 1 if there are GPUs and `device` is not cpu",
         "X", Ge(0), surrounds=True,
     )  # fmt: skip
-    loss: Name = Name(None, "loss to train every configuration with, whatever the suite says", "NAME")
+    loss: Name = Name(None, "loss to train every configuration with, whatever the suite says", "NAME", names="losses")
     settings: File = File(None, "file of settings that `tune` has chosen, instead of the preset's", "FILE")
     until: Amount = Amount(
         None,

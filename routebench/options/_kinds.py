@@ -47,14 +47,24 @@ class Option(Generic[Given, Kept]):
         metavar: its placeholder in help.
         flag: its name on the command line; empty for that of the field.
         surrounds: whether it changes no number, so that an environment variable may say it for all calls.
+        names: the kind of the catalogue whose names it takes, such as `methods`, for a shell to complete.
     """
 
     repeats = False
     """Tells whether the command line takes it more than once."""
 
-    def __init__(self, default: Any, text: str, metavar: str | None = None, *, flag: str = "", surrounds: bool = False):
-        self.default, self.text, self.metavar, self.flag, self.surrounds = default, text, metavar, flag, surrounds
-        self.name = ""
+    def __init__(
+        self,
+        default: Any,
+        text: str,
+        metavar: str | None = None,
+        *,
+        flag: str = "",
+        surrounds: bool = False,
+        names: str = "",
+    ):
+        self.default, self.text, self.metavar, self.flag = default, text, metavar, flag
+        self.surrounds, self.names, self.name = surrounds, names, ""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name, self.flag = name, self.flag or name.replace("_", "-")

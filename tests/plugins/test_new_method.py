@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def written(call, tmp_path):
-    done = call("new-method", "my-agreement", "--folder", "made here")
+    done = call("new-method", "my-agreement", "-o", "made here")
     assert done.code == 0, done.error
     return done.out, tmp_path / "made here" / "my_agreement.py"
 
