@@ -6,19 +6,28 @@ Plug-ins run in processes of their own here, as they do from the command line.
 import contextlib
 import html
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 from routebench.catalogue import refuse_unknown
 from routebench.engine.isolation import STEP_LIMIT, Ended, alone, import_plugin, step, with_plugins
 from routebench.errors import UserError, shown
-from routebench.given import checked, several
-from routebench.options import Flag, SuiteOptions, described, takes
-from routebench.quantities import seconds
+from routebench.given import several
+from routebench.options import (
+    CheckOptions,
+    CompareOptions,
+    FeaturesOptions,
+    Flag,
+    MergeOptions,
+    ReportOptions,
+    SuiteOptions,
+    described,
+    takes,
+)
 from routebench.registry import plugins_of_environment
 
 if TYPE_CHECKING:
@@ -182,21 +191,12 @@ def _run(call: "Call", asked: SuiteCall) -> SuiteRun:
     return SuiteRun(folder, tuple(planned), counts, written.page if written else None, tuple(told), beside, opened)
 
 
-@checked
-def write_report(
-    results: Path | str,
-    output: Path | str | None = None,
-    *,
-    plugins: str | Path | Sequence[str | Path] = (),
-    beside: Path | str | None = None,
-) -> "Written":
+@takes(ReportOptions)
+def write_report(asked: ReportOptions) -> "Written":
     """Writes one HTML page from a results folder, which opens offline, and beside it every figure and table.
 
     Args:
-        results: a results folder.
-        output: the page; `report.html` in the results folder if None.
-        plugins: plug-ins with analyses of your own; they draw in a process of its own, which they may end.
-        beside: another folder or a pack, whose results are shown and tested beside these; both stay as they are.
+        asked: those arguments.
 
     Returns:
         its `page`, `warnings`, and whether an analysis is `broken`.
@@ -204,9 +204,8 @@ def write_report(
     Raises:
         UserError: the page cannot be written, or that process ended.
     """
-    given = tuple(dict.fromkeys([*plugins_of_environment(), *several(plugins)]))
-    place, other = (None if path is None else Path(path) for path in (output, beside))
-    return write_page(Path(results), place, given, other)
+    given = tuple(dict.fromkeys([*plugins_of_environment(), *asked.plugins]))
+    return write_page(asked.results, asked.output, given, asked.beside)
 
 
 def write_page(
@@ -230,16 +229,15 @@ def _written(results: "Path | Folder", output: Path | None, plugins: tuple[str, 
     return write(open_folder(results, beside) if isinstance(results, Path) else results, output)
 
 
-@checked
-def merge(results: "str | Path | Sequence[str | Path]", output: Path | str) -> "Merged":
+@takes(MergeOptions)
+def merge(asked: MergeOptions) -> "Merged":
     """Merges results folders and packs, made by several people or machines, into a new folder.
 
     Equal keys with equal numbers become one. Times, speeds and memory may differ, as the units of metrics tell them
     apart; so may provenance. A result counts before a failure. The order of the folders changes nothing.
 
     Args:
-        results: two or more results folders or packs.
-        output: the new folder, which must not hold anything yet. It appears when it is whole.
+        asked: those arguments.
 
     Returns:
         the number of its `runs`, of those `shared` by several folders, and of `plans` and `fits`; which failures were
@@ -252,33 +250,20 @@ def merge(results: "str | Path | Sequence[str | Path]", output: Path | str) -> "
     from routebench.engine.merge import merge as merged
     from routebench.engine.merge import opened
 
-    stores = opened([*map(Path, several(results))])
+    stores = opened([*map(Path, asked.results)])
     try:
-        return merged(stores, Path(output))
+        return merged(stores, asked.output)
     finally:
         for store in stores:
             store.tell()
 
 
-@checked
-def compare(
-    base: Path | str,
-    head: Path | str,
-    *,
-    metrics: str | Sequence[str] = (),
-    methods: str | Sequence[str] = (),
-    alpha: float = 0.05,
-    tolerances: str | Sequence[str] = (),
-    must_see: str | Sequence[str] = (),
-) -> "FolderComparison":
+@takes(CompareOptions)
+def compare(asked: CompareOptions) -> "FolderComparison":
     """Compares two results folders: what got worse, what got better, and which changes are too small to detect.
 
     Args:
-        base, head: results folders.
-        metrics, methods: only these; empty for all.
-        alpha: family-wise significance level.
-        tolerances: changes that are accepted, such as `["accuracy=0.5", "training_time=10%"]`.
-        must_see: changes in the same form that the comparison has to detect; else it is undecided.
+        asked: those arguments.
 
     Returns:
         the comparison; its `exit_code` is that of the gate, and `routebench.comparing.as_text` writes it as text.
@@ -289,37 +274,19 @@ def compare(
     """
     from routebench.comparing import Wishes, compare_folders, read_tolerances
 
-    accepted, seen = read_tolerances(several(tolerances)), read_tolerances(several(must_see), "--must-see")
-    return compare_folders(Path(base), Path(head), Wishes(several(metrics), several(methods), accepted, alpha, seen))
+    accepted, seen = read_tolerances(asked.tolerances), read_tolerances(asked.must_see, "--must-see")
+    alpha: Any = asked.alpha
+    return compare_folders(asked.base, asked.head, Wishes(asked.metrics, asked.methods, accepted, alpha, seen))
 
 
-@checked
-def extract_features(
-    backbone: str,
-    data: str,
-    output: str | Path,
-    *,
-    layer: str = "",
-    size: int = 224,
-    weights: str = "",
-    float32: bool = False,
-    batch: int = 64,
-    device: str = "auto",
-) -> Path:
+@takes(FeaturesOptions)
+def extract_features(asked: FeaturesOptions) -> Path:
     """Writes the features that a frozen network gives of a data set, which `features:FILE` then names.
 
     Interrupted, the same call goes on where it was, and writes the same bytes. Standard error tells how far it is.
 
     Args:
-        backbone: `efficientnet-lite0`; or `timm:NAME` or `torchvision:NAME`.
-        data: name of a data set of pictures.
-        output: the file to write, which ends in `.safetensors`.
-        layer: module whose output is taken; empty for the last that has places.
-        size: height and width that images are scaled to, in pixels.
-        weights: a file of weights; `random` to draw them; empty for those that the library finds.
-        float32: numbers of 32 bits in place of 16.
-        batch: images in a pass of the network.
-        device: where the network runs.
+        asked: those arguments.
 
     Returns:
         the file.
@@ -334,58 +301,60 @@ def extract_features(
     from routebench.data import extract, load, pretrained
     from routebench.engine.running import choose_device
 
-    file = Path(output)
+    file = asked.output
     if file.suffix != ".safetensors":
         raise UserError(f"expected an output that ends in .safetensors, got {shown(file)}")
     if file.exists():
         raise UserError(f"expected an output that is not there yet, got {shown(file)}; remove it, or name another")
     if file.parent.exists() and not file.parent.is_dir():
         raise UserError(f"expected an output in a folder, got {shown(file)}; {shown(file.parent)} is none")
-    where = torch.device(choose_device(device))
-    network = pretrained(backbone, layer=layer, size=size, weights=weights, device=where)
+    where = torch.device(choose_device(asked.device))
+    size: Any = asked.size
+    batch: Any = asked.batch
+    network = pretrained(asked.backbone, layer=asked.layer, size=size, weights=asked.weights, device=where)
     with told_when_full(file.parent):
-        extract(network, load(data), file, kind="float32" if float32 else "float16", batch=batch)
+        extract(network, load(asked.data), file, kind="float32" if asked.float32 else "float16", batch=batch)
     return file
 
 
-@checked
-def check(
-    method: "str | type[RoutingMethod]" = "",
-    *,
-    plugins: str | Path | Sequence[str | Path] = (),
-    device: str = "auto",
-    seed: int = 0,
-    time_limit: float | str = 900.0,
-) -> "Checkup":
+@described
+@dataclass
+class CheckCall(CheckOptions):
+    """The arguments of `check`."""
+
+    method: Annotated[
+        "str | type[RoutingMethod]",
+        "`NAME` or `NAME[key=value,...]`, checked in a process of its own; empty for that of the plug-ins; or a class, "
+        "which is checked in this one",
+    ] = ""
+
+
+@takes(CheckCall)
+def check(asked: CheckCall) -> "Checkup":
     """Checks a routing method: what is required of every method, and what this one claims, on random inputs.
 
     Args:
-        method: `NAME` or `NAME[key=value,...]`, checked in a process of its own; empty for that of the plug-ins. Or a
-            class, which is checked in this one.
-        plugins: files with routing methods of your own.
-        device: `cuda` compares the processor with the GPU, too.
-        seed: seed of the random inputs.
-        time_limit: seconds, or such as `"15m"`.
+        asked: those arguments.
 
     Raises:
-        UserError: the seed is negative or too large, the method is unknown, it is not clear which one is meant, or a
-            plug-in cannot be imported.
+        UserError: an argument is wrong, the method is unknown, it is not clear which one is meant, or a plug-in cannot
+            be imported.
         Ended: the method ended or crashed its process, or ran past the limit.
     """
-    if not 0 <= seed < 2**63:
-        raise UserError(f"seed: expected an integer from 0 to 2**63 - 1, got {seed!r}")
+    method, plugins, device = asked.method, asked.plugins, asked.device
+    seed: Any = asked.seed
+    limit: Any = asked.time_limit
     if not isinstance(method, str):
         from routebench import conformance
         from routebench.engine.running import choose_device
 
         return conformance.check(method, seed=seed, device=choose_device(device))
-    refuse_unknown(several(plugins), methods=several(method) if method else ())
+    refuse_unknown(plugins, methods=several(method) if method else ())
     from routebench.conformance import Checkup
 
-    limit = seconds(time_limit) if isinstance(time_limit, str) else time_limit
     each = limit if limit < STEP_LIMIT else None
     try:
-        checkup: Checkup = alone(_check, method, several(plugins), device, seed, limit=limit, each=each, gives=Checkup)
+        checkup: Checkup = alone(_check, method, plugins, device, seed, limit=limit, each=each, gives=Checkup)
     except Ended as end:
         if end.during is None or end.during[0] != "plug-in":
             raise

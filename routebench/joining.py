@@ -218,7 +218,8 @@ def _expect_conforming(method: "str | Path | type[RoutingMethod]", wanted: "Want
     Raises:
         UserError: it does what no method may, or not what it claims.
     """
-    found = check(method) if isinstance(method, type) else check(wanted.method, plugins=wanted.asked.plugins)
+    known, asked = method if isinstance(method, type) else wanted.method, wanted.asked
+    found = check(known, plugins=asked.plugins, device=asked.device)
     if not found.conforms:
         first = found.faults[0]
         raise UserError(f"{found}; {first.name}: {first.seen} ({first.advice}); `routebench check` shows all")

@@ -9,11 +9,24 @@ import click
 import pytest
 
 import routebench
-from routebench.commands import rank, suite, tune
+from routebench.commands import check, compare, features, rank, report, suite, tune
 from routebench.engine.origin import command_line
 from routebench.errors import UserError
 from routebench.kernels import BACKENDS
-from routebench.options import RankOptions, SuiteOptions, TuneOptions, Word, options_of, surroundings, takes
+from routebench.options import (
+    CheckOptions,
+    CompareOptions,
+    FeaturesOptions,
+    MergeOptions,
+    RankOptions,
+    ReportOptions,
+    SuiteOptions,
+    TuneOptions,
+    Word,
+    options_of,
+    surroundings,
+    takes,
+)
 from tests.command import Command
 
 COMMANDS = [(suite.command, SuiteOptions), (tune.command, TuneOptions), (rank.command, RankOptions)]
@@ -32,7 +45,49 @@ def test_a_command_without_options_asks_what_a_program_asks(command, kind):
     assert kind(**named, **given(command)) == kind(**named)
 
 
-@pytest.mark.parametrize(("function", "kind"), [(routebench.run_suite, SuiteOptions), (routebench.rank, RankOptions)])
+FUNCTIONS = [
+    (routebench.run_suite, SuiteOptions),
+    (routebench.rank, RankOptions),
+    (routebench.compare, CompareOptions),
+    (routebench.check, CheckOptions),
+    (routebench.extract_features, FeaturesOptions),
+    (routebench.write_report, ReportOptions),
+    (routebench.merge, MergeOptions),
+]
+SMALLER = [
+    (compare.command, CompareOptions),
+    (check.command, CheckOptions),
+    (features.command, FeaturesOptions),
+    (report.command, ReportOptions),
+]
+
+
+@pytest.mark.parametrize(("command", "kind"), SMALLER, ids=lambda one: getattr(one, "name", None))
+def test_a_command_has_every_option_with_its_default(command, kind):
+    known = {option.name: option for option in command.params}
+    for name, option in options_of(kind).items():
+        if option.default is not ...:
+            assert f"--{option.flag}" in known[name].opts
+            assert known[name].get_default(click.Context(command)) in (option.default, None)
+            assert option.in_help(options_of(kind)) == known[name].help
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: routebench.check("dynamic", seed=None), "seed: expected an integer of at least 0, got None"),
+        (lambda: routebench.compare("a", "b", alpha=2.0), "alpha: expected a number"),
+        (lambda: routebench.extract_features("lenet", "mnist5k", "x.safetensors", size=2), "size: expected an integer"),
+        (lambda: routebench.write_report(""), "results: expected a path, got an empty one"),
+        (lambda: routebench.merge("a", 3), "output: expected a path or text, got 3"),
+    ],
+)
+def test_a_bad_argument_of_a_function_is_told_in_one_line(call, says):
+    with pytest.raises(UserError, match=f"^{says}"):
+        call()
+
+
+@pytest.mark.parametrize(("function", "kind"), FUNCTIONS)
 def test_a_function_takes_every_option_and_tells_of_it(function, kind):
     parameters = inspect.signature(function).parameters
     for name, option in options_of(kind).items():
@@ -144,7 +199,7 @@ def test_surroundings_are_told_and_recorded_and_leave_keys_as_they_are(tmp_path,
     plain = json.loads(call(*arguments).out)
     done = call(*arguments, ROUTEBENCH_JOBS="2", ROUTEBENCH_RESULTS="/far/away", ROUTEBENCH_DEVICE="cpu")
     assert (
-        "from the environment: ROUTEBENCH_JOBS=2, ROUTEBENCH_DEVICE=cpu, ROUTEBENCH_RESULTS=/far/away\n" in done.error
+        "from the environment: ROUTEBENCH_JOBS=2, ROUTEBENCH_RESULTS=/far/away, ROUTEBENCH_DEVICE=cpu\n" in done.error
     )
     (here,), (there,) = plain, json.loads(done.out)
     assert there["jobs"] == 2 and [run["key"] for run in there["runs"]] == [run["key"] for run in here["runs"]]

@@ -6,11 +6,10 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import click
-from annotated_types import Ge
 
-from routebench.commands.options import TIME, known, of, say, whole
+from routebench.commands.options import known, of, say
 from routebench.errors import shown
-from routebench.options import Execution
+from routebench.options import CheckOptions
 from routebench.terminal import PIPE_WIDTH, answer, note, tell, voice
 
 if TYPE_CHECKING:
@@ -21,19 +20,8 @@ STYLES = {"ok": "green", "WRONG": "bold red", "measured": "dim", "not checked": 
 
 @click.command()
 @click.argument("method", required=False, metavar="[METHOD]", shell_complete=known("methods"))
-@click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    metavar="FILE.py[:Name]",
-    help="File with a routing method of your own, which is checked if METHOD is left out (repeatable).",
-)
-@of(Execution, only="device")
-@click.option("--seed", type=whole(Ge(0)), default=0, show_default=True, help="Seed of the random inputs.")
-@click.option("--time-limit", type=TIME, default="15m", show_default=True, help="Stop a method that hangs.")
-def command(  # click passes them by name
-    method: str | None, plugins: tuple[str, ...], device: str, seed: int, time_limit: float
-) -> None:
+@of(CheckOptions)
+def command(method: str | None, **asked: Any) -> None:
     """Check a routing method on random inputs. It tests what every method must do, and what this one claims.
 
     METHOD is NAME or NAME[key=value,...]. The exit code is 1 if something is wrong.
@@ -41,11 +29,11 @@ def command(  # click passes them by name
     from routebench.engine.isolation import Ended
     from routebench.interface import check
 
-    name = shown(method or ", ".join(plugins))
+    name = shown(method or ", ".join(asked["plugins"]))
     if sys.stdout.isatty():
         note(f"checking {name}, which takes up to a minute ...", err=True)
     try:
-        checkup = check(method or "", plugins=plugins, device=device, seed=seed, time_limit=time_limit)
+        checkup = check(method or "", **asked)
     except Ended as end:
         ended = {"method": name, "conforms": False, "ended": str(end)}
         tell(f"WRONG: {name}: it {end}")

@@ -2,13 +2,13 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
-from annotated_types import Gt, Lt
 
-from routebench.commands.options import PATH, Typed, known
+from routebench.commands.options import PATH, of
 from routebench.errors import shown
-from routebench.options import Amount
+from routebench.options import CompareOptions
 from routebench.terminal import answer, tell
 
 FORMATS = {"text": "as_text", "markdown": "as_markdown", "json": "as_json"}
@@ -38,56 +38,14 @@ Times are judged only if BASE and HEAD were measured in turn: `python -m routebe
     help="markdown fits a comment on a pull request.",
 )
 @click.option("-o", "--output", type=PATH, metavar="FILE", help="File to write [default: standard output].")
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric (repeatable).")
-@click.option(
-    "--method",
-    "methods",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=known("methods"),
-    help="Only this method (repeatable).",
-)
-@click.option(
-    "--alpha",
-    type=Typed(Amount(..., "", "X", Gt(0), Lt(1))),
-    default=0.05,
-    show_default=True,
-    help="Family-wise significance level, between 0 and 1.",
-)
-@click.option(
-    "--tolerance",
-    "tolerances",
-    multiple=True,
-    metavar="METRIC=VALUE[%]",
-    help="Accept changes up to this size, such as accuracy=0.5 or training_time=10% (repeatable).",
-)
-@click.option(
-    "--must-see",
-    multiple=True,
-    metavar="METRIC=VALUE[%]",
-    help="The gate is undecided unless it can detect a change of this size (repeatable) "
-    "[default: 30 % of a time; a warning alone from 20 % of another ratio, 1 point of a share].",
-)
-def command(  # noqa: PLR0917  # click passes them by name
-    base: Path,
-    head: Path,
-    gate: bool,
-    form: str,
-    output: Path | None,
-    metrics: tuple[str, ...],
-    methods: tuple[str, ...],
-    alpha: float,
-    tolerances: tuple[str, ...],
-    must_see: tuple[str, ...],
-) -> None:
+@of(CompareOptions)
+def command(base: Path, head: Path, gate: bool, form: str, output: Path | None, **asked: Any) -> None:
     """Compare two results folders, as a gate. Says what got worse, what got better, and which changes go undetected."""
     from routebench import atomic, comparing
     from routebench.comparing import verdict
     from routebench.interface import compare
 
-    found = compare(
-        base, head, metrics=metrics, methods=methods, alpha=alpha, tolerances=tolerances, must_see=must_see
-    )  # fmt: skip
+    found = compare(base, head, **asked)
     for side in (found.base, found.head):
         for warning in side.warnings:
             click.echo(f"warning: {shown(side.path)}: {warning}", err=True)

@@ -22,7 +22,6 @@ from routebench.options import (
     Location,
     Option,
     Paths,
-    Time,
     Whole,
     Word,
     options_of,
@@ -70,7 +69,7 @@ def known(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Com
     return complete
 
 
-PATH, TIME = Typed(Location(..., "", "PATH")), Typed(Time(..., "", "TIME"))
+PATH = Typed(Location(..., "", "PATH"))
 
 
 def whole(*bounds: Ge | Le) -> Typed:
@@ -122,7 +121,7 @@ def _option(name: str, option: Option[Any, Any], text: str) -> Decorator:
     return click.option(
         *short, f"--{option.flag}", name, type=Typed(option), default=option.default, multiple=option.repeats,
         metavar=option.metavar, show_default=option.default not in (None, ()), help=text,
-        callback=_with_environment if name == "plugins" else None,
+        callback=_with_environment if "ROUTEBENCH_PLUGINS" in option.text else None,
     )  # fmt: skip
 
 

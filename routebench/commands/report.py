@@ -7,21 +7,13 @@ import click
 
 from routebench.commands import options
 from routebench.errors import shown
-from routebench.options import Execution, SuiteOptions
+from routebench.options import ReportOptions
 from routebench.terminal import answer, tell
 
 
 @click.command()
 @options.folder
-@click.option(
-    "-o",
-    "--output",
-    type=options.PATH,
-    metavar="FILE.html",
-    help="Where to write the page [default: DIR/report.html].",
-)
-@options.of(SuiteOptions, only="beside")
-@options.of(Execution, only="plugins")
+@options.of(ReportOptions)
 def command(folder: Path, output: Path | None, beside: Path | None, plugins: tuple[str, ...]) -> None:
     """Write the report of a results folder. It is one HTML page, which opens offline.
 

@@ -1,6 +1,19 @@
 """Options, each declared once: the command line, Python functions, their checks and their help are made from here."""
 
-from routebench.options._declared import ALL, MOST_THREADS, Execution, RankOptions, SuiteOptions, TuneOptions
+from routebench.options._declared import (
+    ALL,
+    MOST_THREADS,
+    CheckOptions,
+    CompareOptions,
+    Execution,
+    FeaturesOptions,
+    MergeOptions,
+    OnDevice,
+    RankOptions,
+    ReportOptions,
+    SuiteOptions,
+    TuneOptions,
+)
 from routebench.options._kinds import (
     Amount,
     Either,
@@ -23,14 +36,20 @@ __all__ = [
     "ALL",
     "MOST_THREADS",
     "Amount",
+    "CheckOptions",
+    "CompareOptions",
     "Either",
     "Execution",
+    "FeaturesOptions",
     "File",
     "Flag",
     "Location",
+    "MergeOptions",
+    "OnDevice",
     "Option",
     "Paths",
     "RankOptions",
+    "ReportOptions",
     "SuiteOptions",
     "Time",
     "TuneOptions",

@@ -4,7 +4,7 @@
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt, Le, Lt
 
 from routebench.errors import UserError
 from routebench.options._kinds import (
@@ -35,18 +35,24 @@ MOST_THREADS = 1024
 """The most threads of a run. Where the system gives no more threads, OpenMP crashes the process."""
 
 
-@described
 @dataclass(kw_only=True)
-class Execution:
-    """The options that say where and how runs are executed. None changes what they measure."""
+class OnDevice:
+    """The option that says which device computes."""
 
-    jobs: Whole = Whole(None, "processes at a time; by default one per core, or per GPU", "N", Ge(1), surrounds=True)
     device: Device = Device(
         "auto",
         "device of the networks; cuda is every GPU that torch sees, cuda:N one of them, mps that of an Apple computer",
         "auto|cpu|cuda|cuda:N|mps",
         surrounds=True,
     )
+
+
+@described
+@dataclass(kw_only=True)
+class Execution(OnDevice):
+    """The options that say where and how runs are executed. None changes what they measure."""
+
+    jobs: Whole = Whole(None, "processes at a time; by default one per core, or per GPU", "N", Ge(1), surrounds=True)
     results: Location = Location(
         Path("results"), "folder of the results; what it already has is not done again", "DIR", surrounds=True
     )
@@ -215,3 +221,89 @@ class RankOptions(Execution):
         "POINTS", Gt(0),
     )  # fmt: skip
     output: File = File(None, "the page; rank.SUITE.PRESET.html in the results folder by default", "FILE")
+
+
+@described
+@dataclass
+class CompareOptions:
+    """The options of `routebench compare` and of `routebench.compare`."""
+
+    base: Location = Location(..., "results folder, the one to compare with")
+    head: Location = Location(..., "results folder, the one that may be worse")
+    _: KW_ONLY
+    metrics: Texts = Texts((), "metrics to compare, instead of all", "NAME", flag="metric")
+    methods: Texts = Texts((), "methods to compare, instead of all", "NAME", flag="method", names="methods")
+    alpha: Amount = Amount(0.05, "family-wise significance level, between 0 and 1", "X", Gt(0), Lt(1))
+    tolerances: Texts = Texts(
+        (),
+        "changes to accept up to this size, such as accuracy=0.5 or training_time=10%",
+        "METRIC=VALUE[%]",
+        flag="tolerance",
+    )
+    must_see: Texts = Texts(
+        (),
+        "changes that the comparison has to detect at this size, else the gate is undecided; by default 30 % of a "
+        "time, and a warning alone from 20 % of another ratio, 1 point of a share",
+        "METRIC=VALUE[%]",
+    )
+
+
+@described
+@dataclass(kw_only=True)
+class CheckOptions(OnDevice):
+    """The options of `routebench check` and of `routebench.check`."""
+
+    plugins: Paths = Paths(
+        (),
+        "files with routing methods of your own; theirs is checked where none is named",
+        "FILE.py[:Name]",
+        flag="plugin",
+    )
+    seed: Whole = Whole(0, "seed of the random inputs", "N", Ge(0))
+    time_limit: Time = Time("15m", "time such as 15m, or seconds, after which a method that hangs is stopped", "TIME")
+
+
+@described
+@dataclass
+class FeaturesOptions(OnDevice):
+    """The options of `routebench features` and of `routebench.extract_features`."""
+
+    backbone: Argument = Argument(..., "`efficientnet-lite0`; or `timm:NAME` or `torchvision:NAME`")
+    data: Argument = Argument(..., "name of a data set of pictures")
+    output: Location = Location(..., "the file to write, which ends in .safetensors")
+    _: KW_ONLY
+    layer: Text = Text("", "module whose output is taken; by default the last that has places", "NAME")
+    size: Whole = Whole(224, "height and width that images are scaled to, in pixels", "N", Ge(8), Le(4096))
+    weights: Text = Text(
+        "", "file of weights; `random` to draw them; by default those that the library finds", "FILE|random"
+    )
+    float32: Flag = Flag(False, "numbers have 32 bits in place of 16")
+    batch: Whole = Whole(64, "images in a pass of the network", "N", Ge(1))
+
+
+@described
+@dataclass
+class ReportOptions:
+    """The options of `routebench report` and of `routebench.write_report`."""
+
+    results: Location = Location(..., "results folder")
+    output: File = File(None, "the page; report.html in the results folder by default", "FILE.html")
+    _: KW_ONLY
+    plugins: Paths = Paths(
+        (),
+        "analyses of your own, which draw in a process of its own that they may end; ROUTEBENCH_PLUGINS names more",
+        "FILE.py[:Name]|FOLDER",
+        flag="plugin",
+    )
+    beside: File = File(
+        None, "results folder or pack that is shown and tested beside these, as in one folder; it stays as it is", "DIR"
+    )
+
+
+@described
+@dataclass
+class MergeOptions:
+    """The arguments of `routebench merge` and of `routebench.merge`."""
+
+    results: Paths = Paths(..., "two or more results folders or packs")
+    output: Location = Location(..., "the new folder, which must not hold anything yet; it appears when it is whole")

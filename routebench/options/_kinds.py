@@ -100,7 +100,7 @@ class Option(Generic[Given, Kept]):
         """The meaning of a value of whatever type, which a program gives."""
         if told := fault_of(value, self.given):
             raise UserError(told)
-        return None if value is None else self.read(value)
+        return None if value is None and self.default is None else self.read(value)
 
     def read(self, value: Any, /) -> Any:
         """The meaning of a value.
