@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,6 +10,10 @@ from routebench.commands import options
 from routebench.errors import UserError, shown
 from routebench.options import SuiteOptions
 from routebench.terminal import answer, tell, voice
+
+if TYPE_CHECKING:
+    from routebench.analysis.folder import Folder
+    from routebench.export import Choice
 
 
 @click.command()
@@ -29,6 +34,11 @@ from routebench.terminal import answer, tell, voice
 @click.option("--suite", metavar="NAME", shell_complete=options.known("suites"), help="Only this suite.")
 @click.option("--preset", metavar="NAME", shell_complete=options.known("presets"), help="Only this preset.")
 @click.option("--metric", metavar="NAME", help="Only rows of this metric, and runs without a result; rows alone.")
+@click.option(
+    "--to",
+    type=click.Choice(["tensorboard"]),
+    help="Write event files into a new folder, which -o names, in place of a table.",
+)
 @options.of(SuiteOptions, only="beside")
 def command(  # noqa: PLR0917  # click passes them by name
     folder: Path,
@@ -37,6 +47,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     suite: str | None,
     preset: str | None,
     metric: str | None,
+    to: str | None,
     beside: Path | None,
 ) -> None:
     """Write results as csv, parquet, JSON, Markdown or LaTeX. Each file says where its numbers come from.
@@ -48,6 +59,9 @@ def command(  # noqa: PLR0917  # click passes them by name
     from routebench.engine.origin import command_line
 
     opened = open_folder(folder, beside)
+    if to is not None:
+        _write_events(opened, export.Choice(suite, preset, metric), format_, output)
+        return
     is_json = voice().json and output is None
     if is_json and format_ not in (None, "json"):
         raise UserError(f"expected --json or --format {format_}, got both; leave one out, or name a file with -o")
@@ -66,3 +80,26 @@ def command(  # noqa: PLR0917  # click passes them by name
     atomic.write_output(output, content, "the export")
     tell(f"export: {shown(output)}")
     answer(lambda: {"file": output, "format": chosen})
+
+
+def _write_events(opened: "Folder", choice: "Choice", format_: str | None, output: Path | None) -> None:
+    """Writes event files of TensorBoard.
+
+    Raises:
+        UserError: no folder is named, or a format beside it, or the folder cannot be written.
+    """
+    from routebench.export import write_tensorboard
+
+    if output is None or format_ is not None:
+        came = "none" if output is None else f"--format {format_} too"
+        raise UserError(
+            f"--to tensorboard: expected a new folder, got {came}; name it with -o FOLDER, without --format"
+        )
+    with options.warning_of(opened.store):
+        runs = write_tensorboard(opened, choice, output)
+    if not runs:
+        click.echo("nothing was measured yet", err=True)
+        answer(lambda: {"folder": None, "runs": 0})
+        sys.exit(options.NOTHING_MEASURED)
+    tell(f"export: {runs:,} runs in {shown(output)}; `tensorboard --logdir {shown(output)}` shows them")
+    answer(lambda: {"folder": output, "runs": runs})
