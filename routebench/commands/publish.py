@@ -15,15 +15,18 @@ from routebench.terminal import answer, tell
 @click.option(
     "--unpack", "unpacks", is_flag=True, help="Unpack DIR, a pack, into a results folder to which runs can be added."
 )
-def command(folder: Path, output: Path, unpacks: bool) -> None:
+@click.option("--networks", is_flag=True, help="Trained networks, too, in a third file, for `routebench.load_fit`.")
+def command(folder: Path, output: Path, unpacks: bool, networks: bool) -> None:
     """Pack a results folder into two files: plans and records, and raw outputs, each byte for byte.
 
-    All commands read a pack as they read the folder; only `suite` and `tune` cannot add to it. Trained networks are
-    left out; records keep their checksums.
+    All commands read a pack as they read the folder; only `suite` and `tune` cannot add to it. Without --networks,
+    trained networks are left out; records keep their checksums.
     """
     from routebench.engine.results import existing, is_packed, pack, unpack
     from routebench.errors import UserError, shown
 
+    if unpacks and networks:
+        raise UserError("--networks: expected a results folder to pack, got --unpack, which unpacks all; leave one out")
     if unpacks:
         files = unpack(folder, output)
         tell(f"unpacked: {files:,} files in {shown(output)}")
@@ -38,7 +41,7 @@ def command(folder: Path, output: Path, unpacks: bool) -> None:
         click.echo("nothing was measured yet", err=True)
         answer(lambda: {"folder": None, "files": 0, "results": 0})
         sys.exit(options.NOTHING_MEASURED)
-    held = pack(folder, output)
+    held = pack(folder, output, networks=networks)
     size = sum(file.stat().st_size for file in output.glob("*.parquet"))
     tell(f"published: {held:,} files of {count:,} results in {shown(output)}, {size / 1e6:.1f} MB")
     answer(lambda: {"folder": output, "files": held, "results": count, "bytes": size})

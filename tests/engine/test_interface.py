@@ -13,7 +13,7 @@ from routebench import kernels
 from routebench.analysis import open_folder
 from routebench.data import load
 from routebench.engine.isolation import Ended
-from routebench.engine.results import pack
+from routebench.engine.results import pack, unpack
 from routebench.errors import UserError
 from routebench.models.network import routing_methods
 from routebench.routing import Routed, RoutingMethod
@@ -127,6 +127,18 @@ def test_the_trained_network_of_a_cell_answers_as_it_did(trained):
     assert answers.tolist() == routebench.load_arrays(run.folder, cell)["predicted"].tolist()
 
 
+def test_a_pack_with_networks_gives_them_back(trained, tmp_path, monkeypatch):
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path / "cache"))
+    run, cell = trained
+    (next((run.folder / "fits").iterdir()) / "checkpoint.safetensors").write_bytes(b"of training that has not ended")
+    pack(run.folder, tmp_path / "pack", networks=True)
+    kept, packed = (routebench.load_fit(folder, cell).state_dict() for folder in (run.folder, tmp_path / "pack"))
+    assert kept.keys() == packed.keys() and all(torch.equal(kept[name], packed[name]) for name in kept)
+    unpack(tmp_path / "pack", tmp_path / "again")
+    before, after = ({file.name for file in (place / "fits").glob("*/*")} for place in (run.folder, tmp_path / "again"))
+    assert before - after == {"checkpoint.safetensors"} and "weights.safetensors" in after
+
+
 def test_every_cell_gives_its_network_whatever_its_hyperparameters(parts, suite_file, tmp_path):
     run = routebench.run_suite(
         suite_file("accuracy", seeds=1), methods="dynamic[detach=true]", plugins=parts, results=tmp_path / "r",
@@ -144,7 +156,7 @@ def test_a_network_that_is_gone_or_of_other_code_is_one_line(trained, tmp_path, 
     with pytest.raises(UserError, match="no record of a run '0123456789abcdef'"):
         routebench.load_fit(run.folder, "0123456789abcdef")
     pack(run.folder, tmp_path / "pack")
-    with pytest.raises(UserError, match=rf"is a pack, which holds no trained networks; .*reproduce {cell} --results "):
+    with pytest.raises(UserError, match=rf"is a pack without trained networks; .*reproduce {cell} --results "):
         routebench.load_fit(tmp_path / "pack", cell)
     with monkeypatch.context() as patch:
         patch.setattr("routebench.engine.running._fits.key_of_fit", lambda *_: "0123456789abcdef")

@@ -207,3 +207,20 @@ def test_a_whole_copy_stays(packed, cache):
     first = files_of(packed).stat().st_ino
     assert routebench.load_results(packed).equals(routebench.load_results(packed))
     assert files_of(packed).stat().st_ino == first
+
+
+@pytest.mark.parametrize("name", ["fits/../a.json", "fits/0123456789abcdef/../../a.json", "fits/0123456789abcdef/a.py"])
+def test_a_file_of_networks_names_nothing_elsewhere(packed, tmp_path, name):
+    schema = pa.schema({"file": pa.string(), "content": pa.large_binary()})
+    parquet.write_table(pa.table([[name], [b"{}"]], schema), packed / "networks.parquet")
+    with pytest.raises(UserError, match="which no results folder has"):
+        unpack(packed, tmp_path / "out")
+    assert not (tmp_path / "out").exists() and not (tmp_path / "a.json").exists()
+
+
+def test_networks_are_packed_and_not_unpacked_alone(folder, packed, tmp_path):
+    told = refused("publish", packed, "--unpack", "--networks", "-o", tmp_path / "out")
+    assert told.startswith("--networks: expected a results folder to pack, got --unpack")
+    assert "published: " in run("publish", folder, "--networks", "-o", tmp_path / "out")
+    assert {file.name for file in (tmp_path / "out").iterdir()} == {*_pack.HELD}
+    assert unpack(tmp_path / "out", tmp_path / "again") == len(contents(folder))

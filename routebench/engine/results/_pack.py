@@ -1,4 +1,4 @@
-"""A packed results folder: one file for all records and plans, and one for all raw outputs.
+"""A packed results folder: one file for all records and plans, one for all raw outputs, on request one for networks.
 
 A pack holds every file byte for byte, so that checksums hold. It is read through a copy, unpacked once into the user's
 cache folder.
@@ -23,9 +23,10 @@ from routebench.engine.results._record import SCHEMA
 from routebench.errors import UserError
 from routebench.received import PACK, TENSORS, expect_folders, open_plain, read_plain
 
-RECORDS, ARRAYS = "records.parquet", "arrays.parquet"
-HELD = {RECORDS: ("plans", "records"), ARRAYS: ("arrays",)}
-"""The parts of a results folder in each file of a pack. Trained networks, locks and indices are left out."""
+RECORDS, ARRAYS, NETWORKS = "records.parquet", "arrays.parquet", "networks.parquet"
+HELD = {RECORDS: ("plans", "records"), ARRAYS: ("arrays",), NETWORKS: ("fits",)}
+"""The parts of a results folder in each file of a pack, the last of which may be absent. Locks and indices are left
+out."""
 ENDINGS = {"plans": ".json", "records": ".json", "arrays": ".safetensors"}
 PARTS = (*ENDINGS, "fits", "locks", "index", "damaged")
 """Folders in a results folder."""
@@ -40,6 +41,8 @@ BLOCK = 4096
 """Bytes that a file takes at least on a disk."""
 LONGEST = 200
 """Letters in the name of a file."""
+_OF_FIT = re.compile(r"[0-9a-f]{16}/(?!checkpoint)\w[\w.+=@ -]*\.(json|safetensors)")
+"""A file of a trained network; a checkpoint is of training that has not ended."""
 _SCHEMA = re.compile(rb'\{\s*"schema":\s*(\d{1,9})\b')
 """The beginning of a record or a plan."""
 COPIED = "copied.json"
@@ -51,12 +54,13 @@ def is_packed(folder: Path) -> bool:
     return os.path.lexists(folder / RECORDS)
 
 
-def pack(results: Path, folder: Path) -> int:
+def pack(results: Path, folder: Path, *, networks: bool = False) -> int:
     """Writes a results folder's plans, records and raw outputs into a pack, atomically.
 
     Args:
         results: a results folder.
         folder: the folder of the pack, which must not hold a pack or results yet.
+        networks: whether trained networks are in it, too.
 
     Returns:
         the number of files in it.
@@ -70,9 +74,10 @@ def pack(results: Path, folder: Path) -> int:
     with told_when_full(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".packing-", dir=folder) as made:
-            for name, parts in HELD.items():
-                count += _write(Path(made) / name, _held_in(results, parts))
-            for name in (ARRAYS, RECORDS):  # the records last: with them the folder counts as a pack
+            wanted = [name for name in HELD if networks or name != NETWORKS]
+            for name in wanted:
+                count += _write(Path(made) / name, _held_in(results, HELD[name]))
+            for name in reversed(wanted):  # the records last: with them the folder counts as a pack
                 os.replace(Path(made) / name, folder / name)
     return count
 
@@ -93,12 +98,15 @@ def unpack(packed: Path, folder: Path) -> int:
             with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder) as made:
                 for part in ENDINGS:
                     (Path(made) / part).mkdir()
-                for name, content in (file for held in HELD for file in _content(packed / held)):
+                held = [name for name in HELD if name != NETWORKS or os.path.lexists(packed / name)]
+                for name, content in (file for one in held for file in _content(packed / one)):
+                    (Path(made) / name).parent.mkdir(parents=True, exist_ok=True)
                     (Path(made) / name).write_bytes(content)
                     schemas |= {int(found[1])} if (found := _SCHEMA.match(content)) else set()
                     count += 1
                 write_text(Path(made) / "schema.json", json.dumps({"schema": min(schemas)}))
-                for name in ("schema.json", *reversed(ENDINGS)):  # plans last: without them nothing counts as planned
+                fits = [name for name in ("fits",) if (Path(made) / name).exists()]
+                for name in ("schema.json", *fits, *reversed(ENDINGS)):  # without plans, the last, nothing is planned
                     os.replace(Path(made) / name, folder / name)
     except BaseException:
         if is_new:
@@ -155,7 +163,8 @@ def _is_whole(copy: Path) -> bool:
 
 def _stamps(copy: Path) -> dict[str, list[int]]:
     """The stamp of each file, by its place in a copy."""
-    names = ["schema.json", *(f"{part}/{name}" for part in ENDINGS for name in _names(copy / part))]
+    fits = [] if not (copy / "fits").is_dir() else [f"fits/{key}" for key in _names(copy / "fits")]
+    names = ["schema.json", *(f"{part}/{name}" for part in (*ENDINGS, *fits) for name in _names(copy / part))]
     return {name: [*stamp((copy / name).lstat())] for name in names}
 
 
@@ -171,7 +180,7 @@ def _held(folder: Path) -> list[Path]:
 
 def _expect_free(folder: Path) -> None:
     expect_place(folder, "the folder", folder=True)
-    held = [name for name in (*HELD, *ENDINGS) if (folder / name).exists()]
+    held = [name for name in (*HELD, *ENDINGS, "fits") if (folder / name).exists()]
     if held:
         raise UserError(f"{str(folder)!r} holds results already ({held[0]}); name another folder with -o")
 
@@ -180,7 +189,7 @@ def _held_in(results: Path, parts: Iterable[str]) -> Iterator[dict[str, bytes]]:
     """The files of some parts, by name, as many at once as `TOGETHER` says."""
     held: dict[str, bytes] = {}
     left = TOGETHER
-    for file in (file for part in parts for file in sorted((results / part).glob(f"[!.]*{ENDINGS[part]}"))):
+    for file in (file for part in parts for file in _files(results, part)):
         content, _ = read_plain(file, TENSORS)
         held[file.relative_to(results).as_posix()] = content
         left -= len(content)
@@ -188,6 +197,14 @@ def _held_in(results: Path, parts: Iterable[str]) -> Iterator[dict[str, bytes]]:
             yield held
             held, left = {}, TOGETHER
     yield held
+
+
+def _files(results: Path, part: str) -> list[Path]:
+    """The files of a part of a results folder that a pack holds."""
+    if part in ENDINGS:
+        return sorted((results / part).glob(f"[!.]*{ENDINGS[part]}"))
+    found = sorted((results / part).glob("*/*"))
+    return [file for file in found if _OF_FIT.fullmatch(file.relative_to(results / part).as_posix())]
 
 
 def _write(file: Path, groups: Iterable[Mapping[str, bytes]]) -> int:
@@ -273,7 +290,8 @@ def _expect_inside(file: Path, name: str) -> str:
     """Checks that a name is one of a results folder's files: a pack may come from anybody."""
     part, _, own = name.partition("/")
     is_known = part in HELD.get(file.name, ()) and len(own.encode()) <= LONGEST
-    if not is_known or not re.fullmatch(rf"\w[\w.+=@ -]*{re.escape(ENDINGS[part])}", own):
+    known = _OF_FIT.pattern if part == "fits" else rf"\w[\w.+=@ -]*{re.escape(ENDINGS.get(part, ''))}"
+    if not is_known or not re.fullmatch(known, own):
         raise UserError(f"{str(file)!r} names a file {name!r:.80}, which no results folder has; it is not read")
     return name
 

@@ -230,7 +230,7 @@ class Store:
                     intact += found == known
                     if found != known:
                         self.warnings.append(f"{name}: trained again, or changed, since {record.cell} was measured")
-                elif self._reader.is_gone(file) and not is_packed(self.path):  # which holds no networks
+                elif self._reader.is_gone(file) and not is_packed(self.path):  # which may hold no networks
                     gone.append(name)
         if gone := sorted({*gone}):
             told = f"{gone[0]} is" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more files of networks are"

@@ -108,8 +108,8 @@ class StoreContext:
             UserError: it is a link.
             OSError: a file of it is a link, a pipe or a device.
         """
-        folder = self.store.path / "fits" / key
-        expect_folders(self.store.path, [f"fits/{key}"], "results folder")
+        folder = self.store.files / "fits" / key
+        expect_folders(self.store.files, [f"fits/{key}"], "results folder")
         for file in folder.glob("*"):
             expect_plain(file)
         return folder
@@ -287,7 +287,7 @@ def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Se
         plugins: files with models and methods of your own that the run was trained with; they are imported here.
 
     Raises:
-        UserError: the folder has no record of this run, or its network was removed, as from every pack.
+        UserError: the folder has no record of this run, or its network is not there, as in a pack without networks.
     """
     for plugin in plugins:
         load_plugin(plugin)
@@ -297,8 +297,8 @@ def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Se
         store.tell()
         raise UserError(f"results folder {str(results)!r} holds no record of a run {cell!r}")
     again = f"`python -m routebench reproduce {cell} --results {shlex.quote(str(results))}` says how to train it again"
-    if is_packed(store.path):
-        raise UserError(f"results folder {str(results)!r} is a pack, which holds no trained networks; {again}")
+    if is_packed(store.path) and not (store.files / "fits").is_dir():
+        raise UserError(f"results folder {str(results)!r} is a pack without trained networks; {again}")
     request = cell_of(record.identity).request()
     context = StoreContext(store, torch.device(device))
     known = next(filter(None, (context.load(request, key) for key in _keys_of(request, record.files or {}))), None)
