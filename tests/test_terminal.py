@@ -37,8 +37,8 @@ def test_a_command_ends_well_where_its_output_cannot_be_encoded(monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", stream)
     monkeypatch.setattr(sys, "argv", ["routebench", "cite", "dynamic"])
-    monkeypatch.setattr("routebench.export.citations_of", lambda _: "p − q")
+    monkeypatch.setattr("routebench.export.citations_of", lambda _: "p − q\n")
     with pytest.raises(SystemExit) as ended:
         cli.main()
     stream.flush()
-    assert (ended.value.code, stream.buffer.getvalue()) == (0, b"p - q")
+    assert (ended.value.code, stream.buffer.getvalue()) == (0, b"p - q\n")

@@ -351,10 +351,10 @@ def test_failures_are_compared_by_their_kind(parts, suite_file, store, run_all, 
     (failed,) = run_all(made.cells[:1])
     file = store.path / "records" / f"{failed.cell}.json"
     now = reproduce.prepare(failed)
-    assert _run(file, failed, made.cells[0], now, False) == 0
+    assert _run(file, failed, made.cells[0], now, False)[0] == 0
     journal.rmdir()
-    assert _run(file, failed, made.cells[0], now, False) == 1
+    assert _run(file, failed, made.cells[0], now, False)[0] == 1
     (fine,) = run_all(made.cells[:1])
     journal.unlink()
     journal.mkdir()
-    assert _run(file, fine, made.cells[0], now, False) == 3
+    assert _run(file, fine, made.cells[0], now, False)[0] == 3
