@@ -18,7 +18,7 @@ import history
 import measured
 import methods
 from formulas import with_formulas
-from sources import named, options, source
+from sources import explained, named, options, source
 
 from routebench.commands.options import SPEECH
 
@@ -148,7 +148,7 @@ def presets() -> str:
     from routebench.catalogue import catalogue, presets_told
 
     titles, *rows = presets_told(catalogue()["presets"])
-    links = {name: f"[{name}](reports/{name}.html)" for name in published_reports()}
+    links = {report.parent.name: f"[{report.parent.name}]({place})" for place, report in published_reports().items()}
     shown = (
         [f"`{suite}`", f"`{preset}`", *cells, ", ".join(links[one] for one in filter(None, folders.split(", ")))]
         for suite, preset, *cells, folders in rows
@@ -295,16 +295,26 @@ def public_names() -> str:
     import routebench
     from routebench.registry import Registry
 
-    rows, explained = [], []
+    rows, blocks = [], []
     for name in routebench.__all__:
         one = getattr(routebench, name)
         told = "What is registered, by name." if isinstance(one, Registry) else _first_sentence(one)
         page = "routing.md#registry" if isinstance(one, Registry) else _page_of(name, one)
         if not page:
             target = f"{one.__module__}.{name}"
-            explained.append(f"::: {target}\n    options: {{ heading: routebench.{name}, toc_label: {name} }}")
+            blocks.append(f"::: {target}\n    options: {{ heading: routebench.{name}, toc_label: {name} }}")
+            blocks += [_arguments(name, one)] if hasattr(one, "__signature__") else []  # made from a declaration
         rows.append((f"[`{name}`]({page or f'#{target}'})", told))
-    return "\n\n".join([table(["Name", "What it is"], rows), *explained])
+    return "\n\n".join([table(["Name", "What it is"], rows), *blocks])
+
+
+def _arguments(name: str, one: Any) -> str:
+    """The arguments of a function of options, of which its source names none."""
+    told, known = explained(inspect.getdoc(one) or ""), inspect.signature(one).parameters.values()
+    defaults = {each.name: str(each.default) if isinstance(each.default, Path) else each.default for each in known}
+    shown = {key: "" if value is inspect.Parameter.empty else f"`{value!r}`" for key, value in defaults.items()}
+    rows = ((f"`{key}`", default, told[key]) for key, default in shown.items())
+    return f"The arguments of `{name}`:\n\n{table(['Argument', 'Default', 'What it is'], rows)}"
 
 
 def _first_sentence(one: Any) -> str:

@@ -95,6 +95,16 @@ def test_search_finds(site):
     assert {"training", "fit"} <= set(separator.split(re.sub(r"<[^>]+>", " ", fit["title"])))
 
 
+def test_functions_of_options_are_told_with_every_argument_and_presets_with_what_is_published():
+    text = text_of("api/index.md")
+    assert "The arguments of `compare`:" in text and "| `alpha` | `0.05` | family-wise significance level" in text
+    assert "| `results` | `'results'` | folder of the results" in text
+    assert "| `accuracy` | `quick` | capsnet-small | mnist5k | 3 | 39 | [quick](reports/quick.html)" in text_of(
+        "suites.md"
+    )
+    assert "| `ROUTEBENCH_JOBS` | `--jobs` | Processes at a time" in text_of("commands.md")
+
+
 def test_every_command_and_option_is_described():
     text = text_of("commands.md")
     context = click.Context(cli)
