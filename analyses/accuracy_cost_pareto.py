@@ -21,10 +21,8 @@ from routebench.analysis import (
     Row,
     Runs,
     analysis_of,
-    by_method,
     cost,
     figures,
-    mean_of,
     palette,
     run,
     standing,
@@ -73,7 +71,7 @@ class Front:
         runs: the runs of the accuracy suite.
         table: one row per method and T with both numbers, the cheapest first.
         unit: the unit of the cost, `STEP` or `FIT`.
-        noise: relative difference between two measurements of one cost; NaN if unknown.
+        noise: relative difference that two measurements of one cost may have; NaN if unknown.
         borrowed: labels whose cost was measured with other hyperparameters.
         left_out: names without a cost.
     """
@@ -117,7 +115,7 @@ def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
     table = DataFrame({**row, **verdict} for row, verdict in zip(rows, _verdicts(runs, rows), strict=True))
     table["order"] = [-row["mean"].mean for row in rows]
     table = table.assign(price=[row["cost"].mean for row in rows]).sort_values(["price", "order"], kind="stable")
-    noise = cost.costs_of(measure).noise if measure is not None and unit == STEP else math.nan
+    noise = cost.step_costs(measure, WHOLE)[1] if measure is not None and unit == STEP else math.nan
     borrowed = sorted({row["method"].label for row in rows if row["borrowed"]})
     left_out = tuple(method.marked for method in entries if method not in costs)
     return Front(runs, table.reset_index(drop=True), unit, noise, tuple(borrowed), left_out)
@@ -125,7 +123,7 @@ def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
 
 def _step_costs(measure: Runs, entries: Iterable[Method]) -> dict[Method, dict[str, Any]]:
     """Milliseconds per training step and of inference at the largest batch, on the fastest back end."""
-    training, inference = (_fastest(measure, metric) for metric in ("training_time", "inference_time"))
+    training, inference = (_by_place(measure, metric) for metric in ("training_time", "inference_time"))
     found = {}
     for method in entries:
         steps = method.iterations or 0
@@ -137,17 +135,10 @@ def _step_costs(measure: Runs, entries: Iterable[Method]) -> dict[Method, dict[s
     return found
 
 
-def _fastest(measure: Runs, metric: str) -> dict[tuple[str, int], Estimate]:
-    """The mean over seeds, each the mean of its repeats, by label and T."""
-    rows = measure.values(metric, part=WHOLE)
-    rows = rows[rows["batch"] == rows["batch"].max()] if len(rows) else rows
-    best: dict[tuple[str, int], Estimate] = {}
-    for method, of_method in by_method(rows):
-        place = method.label, method.iterations or 0
-        for _, own in of_method.groupby("backend"):
-            found = mean_of(own.groupby("seed")["value"].mean(), within=(0.0, math.inf))
-            best[place] = min(found, best.get(place, found), key=float)
-    return best
+def _by_place(measure: Runs, metric: str) -> dict[tuple[str, int], Estimate]:
+    """The cost of a step by label and T."""
+    table, _ = cost.step_costs(measure, WHOLE, metric)
+    return {(row["method"].label, row["method"].iterations or 0): row["mean"] for row in table.to_dict("records")}
 
 
 def _fit_costs(runs: Runs, entries: Mapping[Method, Contender]) -> dict[Method, dict[str, Any]]:
@@ -193,7 +184,7 @@ def _columns(*, several: bool) -> tuple[Column, ...]:
         Column("Verdict", "verdict", explained=VERDICTS, numeric=False, judges=True),
         *((of,) if several else ()),
         ACCURACY,
-        Column("Cost", "cost", _cost, "of a training step with its 95 % interval over seeds, or of the shortest fit"),
+        Column("Cost", "cost", _cost, "the shortest training step that was measured, or the shortest fit"),
         Column("Inference, ms", "inference", "~", "the same batch, no gradient"),
         Column("Beaten by", "by", _by, "cheaper by the means, and surely more accurate", numeric=False),
     )
@@ -215,7 +206,7 @@ def _notes(front: Front, fronts: int) -> list[str]:
         noise = "" if math.isnan(front.noise) else f" Costs closer than {100 * front.noise:.2g} % are noise."
         notes.append(
             "Cost: a training step of the whole network, from the suite `cost`, at its largest batch, on the fastest "
-            f"back end.{noise}"
+            f"back end; the shortest of its measurements.{noise}"
         )
     else:
         notes.append(

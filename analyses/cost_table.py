@@ -32,33 +32,34 @@ def cost_table(runs: Runs) -> Analysis | None:
         table=found.table,
         columns=_columns(found.table),
         notes=(*_notes(found), *found.absent),
-        main=_main(runs, found.noise),
+        main=_main(runs),
     )
 
 
-def _main(runs: Runs, noise: float) -> Main | None:
+def _main(runs: Runs) -> Main | None:
     """The time of a training step of the whole network, as a multiple of that of uniform routing where it was timed."""
-    steps = step_costs(runs, "network")
+    steps, noise = step_costs(runs, "network")
     if steps.empty:
         return None
     told = f"× uniform routing, less is better; {100 * noise:.2g} % is noise"
-    shown, small = _multiples(steps, noise), _small(runs, noise)
-    return Main.of("training_time", "mean", table=steps, shown=shown, small=small, explained=told if shown else "")
+    shown = _multiples(steps, noise)
+    return Main.of(
+        "training_time", "mean", table=steps, shown=shown, small=_small(runs), explained=told if shown else ""
+    )
 
 
 def _multiples(table: DataFrame, noise: float) -> dict[Method, str]:
     """`1.2 ×` by method: its cost by that of uniform routing, to the last digit above noise; else empty."""
-    costs = {method: float(cost) for method, cost in zip(table["method"], table["mean"], strict=True)}
-    base = next((cost for method, cost in costs.items() if method.is_base), math.nan)
+    costs = {row["method"]: float(row["mean"]) for row in table.to_dict("records")}
+    base = costs.get(min((one for one in costs if one.is_base), key=lambda one: one.settings, default=None), math.nan)
     ratios = {method: cost / base for method, cost in costs.items()} if base > 0 else {}
     return {method: f"{wording.within(ratio, noise * ratio)} ×" for method, ratio in ratios.items()}
 
 
-def _small(runs: Runs, noise: float) -> dict[Method, str]:
-    """`1.1 ×, 17 MB` by method: inference by that of uniform routing, and memory of a training step."""
-    inference = step_costs(runs, "network", "inference_time")
-    memory = step_costs(runs, "network", "training_memory")
-    times = _multiples(inference, noise) if len(inference) else {}
+def _small(runs: Runs) -> dict[Method, str]:
+    """`inference 1.1 ×, 17 MB` by method: inference by that of uniform routing, and memory of a training step."""
+    times = _multiples(*step_costs(runs, "network", "inference_time"))
+    memory, _ = step_costs(runs, "network", "training_memory")
     told = {method: [f"inference {text}"] for method, text in times.items()}
     for row in memory.to_dict("records"):
         told.setdefault(row["method"], []).append(f"{row['mean'].mean / MEGABYTE:.0f} MB")

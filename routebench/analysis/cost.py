@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from pandas import DataFrame, Series
 from scipy import stats
 
-from routebench.analysis import Column, Estimate, Method, Runs, best_first, figures, mean_of, wording
+from routebench.analysis import Column, Estimate, Method, Runs, best_first, figures, wording
 from routebench.analysis.palette import GRID, INK
 from routebench.statistics import CONFIDENCE
 
@@ -144,7 +144,7 @@ def _means(results: DataFrame, metric: str) -> DataFrame:
     return DataFrame(own.groupby(["method", "part", "backend", "batch", "iterations"])["value"].mean()).reset_index()
 
 
-def step_costs(runs: Runs, part: str, metric: str = "training_time") -> DataFrame:
+def step_costs(runs: Runs, part: str, metric: str = "training_time") -> tuple[DataFrame, float]:
     """The cost of one step at the largest batch, per method and T on the back end that costs least.
 
     Args:
@@ -153,17 +153,24 @@ def step_costs(runs: Runs, part: str, metric: str = "training_time") -> DataFram
         metric: `training_time` or `inference_time`, ms, or `training_memory`, MB.
 
     Returns:
-        columns `method` and `mean`: over seeds, each the mean of its repeats; the least first. Empty where the part
-        was not measured.
+        columns `method` and `mean`, the least of all measurements of all seeds, as other work makes a step longer and
+        never shorter; the least first. Empty where the part was not measured. Then the noise of such a number: the
+        share by which the least of a half of them, one of each pair, differs from that of the other in 95 of 100 cases;
+        NaN if unknown.
     """
     times = _with_coordinates(runs)
     times = times[(times["metric"] == metric) & (times["part"] == part)]
     times = times[times["batch"] == times["batch"].max()]
+    groups = times.groupby([times["cell"].map(runs.methods), "backend"])
     rows = [
-        {"method": method, "mean": mean_of(own.groupby("seed")["value"].mean(), within=(0.0, math.inf))}
-        for (method, _), own in times.groupby([times["cell"].map(runs.methods), "backend"])
+        {"method": method, "mean": Estimate(float(own["value"].min()), n=own["seed"].nunique())}
+        for (method, _), own in groups
     ]
-    return best_first(DataFrame(rows), "mean", ascending=True).drop_duplicates("method") if rows else DataFrame()
+    halves = [own.groupby("repeat")["value"].min().to_numpy(dtype=float) for _, own in groups]
+    ratios = [abs(math.log(half[0] / half[1])) for half in halves if len(half) == 2 and (half > 0).all()]
+    noise = float(np.expm1(np.quantile(ratios, COVERED))) if ratios else math.nan
+    found = best_first(DataFrame(rows), "mean", ascending=True).drop_duplicates("method") if rows else DataFrame()
+    return found, noise
 
 
 def parts_of(table: DataFrame) -> list[str]:

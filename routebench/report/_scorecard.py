@@ -120,7 +120,7 @@ class Scorecard:
         return self.ranks.get(key_of(method), wording.NOTHING)
 
     def tally(self, question: Question) -> str:
-        """`8 better, 1 worse of 9 methods; with other images 7 and 1`: the verdicts of the methods shown by default.
+        """`8 better, 1 worse of 9; other images: 7, 1`: the number of methods with each verdict, of those shown.
 
         Args:
             question: a column.
@@ -129,14 +129,14 @@ class Scorecard:
             return ""
         tested = [one for one in self._asked if question.verdict(key_of(one)) is not Verdict.UNTESTABLE]
         counts = [_having(question.verdict, tested, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE)]
-        of = wording.plural(len({one.label for one in tested}), "method")
+        of = len({one.label for one in tested})
         if not any(counts):
-            return f"no difference shown ({of})"
+            return f"none of {of} differs"
         told = f"{counts[0]} better, {counts[1]} worse of {of}"
         if not question.both:
             return told
         again = [_having(question.anew, tested, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE)]
-        return f"{told}; with other images {again[0]} and {again[1]}"
+        return f"{told}; other images: {again[0]}, {again[1]}"
 
     @property
     def title(self) -> str:

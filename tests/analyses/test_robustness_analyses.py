@@ -150,7 +150,7 @@ def test_a_scorecard_says_what_is_left_of_attacks_with_other_images():
     (published,) = (part for part in open_folder(STANDARD).parts if part.suite == "robustness")
     card = scorecard_of([("a", published, analyses["robustness-table"](published))])
     assert card.questions[0].title == "Under attack, ε 0.02, 60 images"
-    assert card.tally(card.questions[0]) == "0 better, 2 worse of 8 methods; with other images 0 and 0"
+    assert card.tally(card.questions[0]) == "0 better, 2 worse of 9; other images: 0, 0"
 
 
 def test_differences_with_other_images_are_over_seeds_and_images(runs):

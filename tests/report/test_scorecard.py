@@ -112,7 +112,7 @@ def test_what_is_better_and_worse_in_one_question_of_several_names_it_once() -> 
         "Does routing help? Significantly better in test accuracy (Dynamic); in 1 other tested column it is not shown."
     )
     assert card.said == ("Significantly worse in test accuracy (EM).",)
-    told = ["1 better, 1 worse of 2 methods; with other images 1 and 1", "no difference shown (1 method)"]
+    told = ["1 better, 1 worse of 2; other images: 1, 1", "none of 1 differs"]
     assert [card.tally(question) for question in card.questions] == told
 
 

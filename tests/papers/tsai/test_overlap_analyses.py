@@ -115,7 +115,7 @@ def test_gains_stand_with_other_images_too(runs):
         assert (table.loc[name, "both_low"], table.loc[name, "both_high"]) == (one.low, one.high)
         assert one.p <= one.p_holm
     card = scorecard_of([("overlap", runs, found)])
-    assert "; with other images " in card.tally(card.questions[0])
+    assert "; other images: " in card.tally(card.questions[0])
     assert analyses["overlap-table"](replace(runs, preset="smoke")).main.both == {}
 
 
