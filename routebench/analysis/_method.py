@@ -111,6 +111,11 @@ class Method:
         return f"{title} ({details})" if details else title
 
     @property
+    def note(self) -> str:
+        """A few words of the method that a reader of its results needs; or empty."""
+        return shown_as(self.name).get("note", "")
+
+    @property
     def missing(self) -> float:
         """The share of its planned seeds that have no result; in every order, those with fewer missing come first."""
         return 1 - len(self.finished) / len(self.planned) if self.planned else 0.0

@@ -187,7 +187,7 @@ def _checked(name: str, load: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-SHOWN = ("title", "colour", "first_is")
+SHOWN = ("title", "colour", "first_is", "note")
 """Facts that a method, or a network, may state of how it is shown."""
 HUES = ("blue", "red", "green", "purple", "sand", "teal", "brown", "indigo", "crimson", "olive")
 """Names of the colours of figures, in the order of `routebench.analysis.palette`; `muted` is its grey."""

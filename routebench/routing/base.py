@@ -68,6 +68,8 @@ class RoutingMethod(nn.Module, ABC):
     """Its colour in figures, a name of `routebench.analysis.palette`; empty for one that is free."""
     first_is: ClassVar[str] = ""
     """The method that one iteration of it is, to the last bit; empty if there is none."""
+    note: ClassVar[str] = ""
+    """A few words that a reader of its results needs, beside its name on the first screen of a report; or empty."""
     claims: tuple[Claim, ...] = ()
     """Claims that `python -m routebench check` measures; hyperparameters that break one take it out of an instance."""
 

@@ -45,6 +45,7 @@ class WangLiu(IterativeRouting):
 
     source = "Wang and Liu, ICLR 2018 workshop (reconstructed)"
     title = "Wang-Liu"
+    note = "reconstructed: we had no copy of the paper"
     claims = (
         Claim.CHILD_ORDER,
         Claim.PARENT_ORDER,

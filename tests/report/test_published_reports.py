@@ -51,5 +51,14 @@ def test_methods_that_were_asked_for_in_several_calls_are_all_marked():
     assert runs.yours == {"soft-moe", "expert-choice", "sinkhorn-token-choice"}
 
 
+@pytest.mark.parametrize("name", ["standard", "features"])
+def test_a_reconstructed_method_says_so_beside_its_name(name):
+    text = (REPORTS / name / "report.html").read_text()
+    rows = re.findall(r'<th scope="row" title="wang-liu[^"]*">(.*?)</th>', text, re.DOTALL)
+    assert rows and all("reconstructed: we had no copy of the paper" in row for row in rows)
+    others = re.findall(r'<th scope="row" title="dynamic[^"]*">(.*?)</th>', text, re.DOTALL)
+    assert others and not any("reconstructed" in row for row in others)
+
+
 def test_a_report_is_published():
     assert FOLDERS
