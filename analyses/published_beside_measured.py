@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Role, Row, Runs, Verdict, analysis_of, figures, palette, run, wording
-from routebench.analysis.published_numbers import counted, published_and_measured
-from routebench.catalogue import page_of
+from routebench.analysis.published_numbers import counted, published_and_measured, repeat_papers
 from routebench.published import Statistic
 
 DRAWN: dict[str, tuple[str, str]] = {
@@ -45,7 +44,7 @@ def published_beside_measured(parts: tuple[Runs, ...]) -> Analysis | None:
     if not any(runs.results["value"].notna().any() for runs in parts):
         return None
     table = published_and_measured(parts)
-    if (table["verdict"] == Verdict.NOT_RUN).all() and not any(page_of(runs.suite).get("paper") for runs in parts):
+    if (table["verdict"] == Verdict.NOT_RUN).all() and not repeat_papers(parts):
         return None  # what was never planned is not missing
     table = table.sort_values("verdict", key=lambda told: told == Verdict.NOT_RUN, kind="stable", ignore_index=True)
     points = _points(table)

@@ -32,7 +32,7 @@ from routebench.analysis._runs import Runs
 from routebench.analysis._table import Row
 from routebench.analysis._verdicts import Verdict
 from routebench.analysis.viewpoints import FAMILIAR, matched_to_reference
-from routebench.catalogue import Catalogue, catalogue
+from routebench.catalogue import Catalogue, catalogue, page_of
 from routebench.declared import as_recorded
 from routebench.statistics import ALPHA, predicted_best, predicted_mean
 
@@ -105,6 +105,15 @@ def counted(verdicts: Iterable[str]) -> str:
     counts = Counter(verdicts)
     told = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] and verdict != Verdict.NOT_RUN]
     return wording.listed(told) if told else ""
+
+
+def repeat_papers(parts: Iterable[Runs]) -> bool:
+    """Tells whether any suite of a folder says that it repeats a paper.
+
+    Args:
+        parts: the runs of the folder.
+    """
+    return any(page_of(runs.suite).get("paper") for runs in parts)
 
 
 def are_at_own_size(parts: Sequence[Runs]) -> bool:
