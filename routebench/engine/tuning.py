@@ -137,12 +137,12 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
         digest=digest_of(keys if before is None else [*keys, before.digest]),
         choices=(
             *(_choice(entry, trials, finalists[entry], runs, chance) for entry, trials in kept.items()),
-            *(() if before is None else (replace(one, trials=one.trials or before.digest) for one in before.choices)),
+            *(() if before is None else before.choices),
         ),
         finalists=wanted if runs > 1 else 1,
         repeats=runs - 1,
     )
-    earlier = _published(plan)
+    earlier = None if before is not None else _published(plan)  # submissions name all their trials by one digest
     return found if earlier is None else found.as_before(earlier)
 
 
