@@ -343,7 +343,7 @@ PACK = ROOT / "tests" / "packs" / "accuracy-quick"
 
 
 def completed(words, cwd):
-    """What a shell is told of the last word, and the modules that were imported for it."""
+    """The completions of the last word, and the modules that were imported for them."""
     start = "import sys; sys.argv = ['routebench']; from routebench.cli import main; main()"
     asked = {"_ROUTEBENCH_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
     command = [sys.executable, "-X", "importtime", "-c", start]

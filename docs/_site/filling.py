@@ -194,13 +194,13 @@ def reference(name: str) -> str:
 
 
 def published_results(name: str) -> str:
-    """What a method reached in the published comparisons, with what limits that."""
+    """A table of a method's accuracies and gains in the published comparisons, with their limits."""
     rows = measured.rows(name)
     if not rows:
         return "It is in no published results yet."
     notes = ["Trials chose the settings of each T. Intervals are 95 %, over seeds, each for itself."]
     if any("†" in row[1] for row in rows):
-        notes.append("†: the T of a comparison that the suite specified beforehand; others are exploratory.")
+        notes.append("† is exploratory: a T that the suite did not specify for a comparison beforehand.")
     header = ["Results", "T", "Accuracy, %", "Gain over uniform routing, points"]
     return "\n\n".join([table(header, rows), " ".join(notes)])
 
@@ -251,7 +251,7 @@ def published_reports() -> dict[str, Path]:
 
 
 def published_findings() -> dict[str, Path]:
-    """What is said of each folder of `reports`, by its place on the site."""
+    """The text of each folder of `reports`, by its place on the site."""
     return {f"found/{page.parent.name}.md": page for page in sorted((ROOT / "reports").glob("*/README.md"))}
 
 

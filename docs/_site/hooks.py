@@ -22,7 +22,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds the published reports, and what is said of each folder, so that they can be clicked through."""
+    """Adds the published reports, and the text of each folder, so that they can be clicked through."""
     for place, file in {**published_reports(), **published_pictures()}.items():
         files.append(File.generated(config, place, content=file.read_text(encoding="utf-8")))
     for place, told in published_findings().items():

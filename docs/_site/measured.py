@@ -6,6 +6,7 @@ from pathlib import Path
 from routebench.analysis import Runs, open_folder
 from routebench.analysis.comparison import comparison_of
 from routebench.analysis.named import named_pairs
+from routebench.registry import routing
 
 ROOT = Path(__file__).parents[2]
 COMPARED = {
@@ -14,32 +15,31 @@ COMPARED = {
     "routers-quick": ("accuracy", "quick", "5,000 digits"),
 }
 """By published folder: the suite and the preset that compare methods which were tuned alike, and their data."""
-RECONSTRUCTED = "our reconstruction: the paper was not read"
-WITHOUT_CAPSULES = "without its authors' primary capsules; on 3,600 digits such as theirs raise 85.6 to 92.9 %"
 CAVEATS = {
-    ("standard", "self-routing"): WITHOUT_CAPSULES,
-    ("standard", "wang-liu"): RECONSTRUCTED,
-    ("features", "wang-liu"): RECONSTRUCTED,
+    ("standard", "self-routing"): "without its authors' primary capsules; on 3,600 digits such as theirs raise 85.6 to "
+    "92.9 %",
 }
-"""By folder and method, what has to stand beside its number; `docs/fidelity.md` and docstrings have the details."""
+"""Words beside the number of a method in a folder, besides the method's own note."""
 
 
 def rows(name: str) -> list[list[str]]:
     """A row per published comparison and T: data, T, accuracy in %, and gain over uniform routing in points.
 
     Args:
-        name: of the method, as it is registered.
+        name: the method's registered name.
     """
     found = []
     for folder, (*_, data) in COMPARED.items():
         runs = compared(folder)
         chosen = {pair.ours.method for pair in named_pairs(runs)}
-        caveat = f" ({CAVEATS[folder, name]})" if (folder, name) in CAVEATS else ""
+        caveat = "".join(f" ({told})" for told in (CAVEATS.get((folder, name)), routing[name].note) if told)
         own = (row for row in comparison_of(runs).every.to_dict("records") if row["method"].name == name)
         for row in sorted(own, key=lambda row: row["method"]):
             method, gain = row["method"], row["gain"]
-            marked = f"{method.iterations or '–'}{' †' if method in chosen else ''}"
-            told = "the same function" if gain.low == gain.high == 0 else f"{gain:+.2}"
+            same = gain.low == gain.high == 0
+            explored = gain.known and not same and chosen and method not in chosen
+            marked = f"{method.iterations or '–'}{' †' if explored else ''}"
+            told = "the same function" if same else f"{gain:+.2}"
             found.append([f"[{data}](../found/{folder}.md)", marked, f"{row['mean']:±.2}", f"{told}{caveat}"])
     return found
 

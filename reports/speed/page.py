@@ -48,7 +48,11 @@ def write(folder: Path) -> None:
         memory = memory[["case", "implementation", "iterations", "batch", "extra"]]
         memory.to_csv(folder / "memory_against_T.csv", index=False)
         _figure(memory, folder / "memory_against_T.svg")
-    public = pd.read_csv(folder / "public.csv") if (folder / "public.csv").exists() else pd.DataFrame()
+    public = (
+        pd.read_csv(folder / "public.csv", dtype={"commit": str})
+        if (folder / "public.csv").exists()
+        else pd.DataFrame()
+    )
     (folder / "README.md").write_text("\n".join(_page(rows, public, figure=not memory.empty)) + "\n")
 
 
@@ -66,8 +70,8 @@ def _page(rows: pd.DataFrame, public: pd.DataFrame, *, figure: bool) -> list[str
         "",
         "## Against published code",
         "",
-        "Forward and backward; yardsticks are published PyTorch code, told anew in `yardstick.py`. Ratio: yardstick by",
-        "ours, median over repeats, with its range.",
+        "Forward and backward; yardsticks are our plain PyTorch in the way of published code (`yardstick.py`).",
+        "Ratio: yardstick by ours, median over repeats, with its range.",
         "",
         "| work | yardstick | ours | faster | goal | extra memory, yardstick | ours | less | goal |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",

@@ -38,7 +38,7 @@ class Theirs(nn.Module):
 
     Args:
         layer: the public module.
-        weight: of the public module.
+        weight: a parameter of the public module.
         ours: the same from our layer, (child, parent, pose in, pose).
     """
 

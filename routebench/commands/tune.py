@@ -105,9 +105,9 @@ def _choose(planned: "PlannedRun", file: Path, left: int) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from routebench.engine.tuning import at_ends, choose
+    from routebench.engine.tuning import at_ends, choose_beside
 
-    settings = choose(planned.plan, planned.store)
+    settings = choose_beside(planned.plan, planned.store)
     settings.write(file)
     table = Table(
         "configuration", "T", "score (%)", "trial", "diverged", "failed", "settings", box=None, pad_edge=False

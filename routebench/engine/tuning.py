@@ -127,7 +127,7 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
         for number, trial in trials.items()
         for cell in trial.cells(runs if number in finalists[entry] else 1)
     ]
-    found = ChosenSettings(
+    return ChosenSettings(
         suite=plan.suite.name,
         suite_version=plan.suite.version,
         preset=plan.preset.name.removesuffix(TRIALS),
@@ -142,17 +142,22 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
         finalists=wanted if runs > 1 else 1,
         repeats=runs - 1,
     )
-    earlier = None if before is not None else _published(plan)  # submissions name all their trials by one digest
-    return found if earlier is None else found.as_before(earlier)
 
 
-def _published(plan: Plan) -> ChosenSettings | None:
-    """The settings that the tuned preset names; None if it names none, or the file cannot be read."""
-    name = plan.suite.preset(plan.preset.name.removesuffix(TRIALS)).settings
+def choose_beside(plan: Plan, store: Store) -> ChosenSettings:
+    """The same as `choose`, where each choice that the preset's own settings have too keeps the name of their trials.
+
+    So published results stay results of these settings. `rank` and `submit` use `choose`: a submission stands for
+    itself, and names all its trials by one digest.
+
+    Raises:
+        UserError: as `choose`.
+    """
+    found, name = choose(plan, store), plan.suite.preset(plan.preset.name.removesuffix(TRIALS)).settings
     try:
-        return ChosenSettings.read(plan.suite.settings_file(name), plan.suite.name) if name else None
-    except UserError:
-        return None
+        return found.as_before(ChosenSettings.read(plan.suite.settings_file(name), plan.suite.name)) if name else found
+    except UserError:  # the first settings of a preset are to be chosen still
+        return found
 
 
 def at_ends(plan: Plan, settings: ChosenSettings) -> list[str]:

@@ -69,12 +69,14 @@ class Scorecard:
     Args:
         questions: the columns.
         rows: the methods, the user's first, then the best of the first question.
-        left: questions that few methods were asked, which stand on their own pages alone.
+        left: questions that do not fit, which stand on their own pages.
+        methods: those of all questions.
     """
 
     questions: tuple[Question, ...]
     rows: tuple[ScoreRow, ...]
     left: tuple[Question, ...] = ()
+    methods: tuple[Method, ...] = ()
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -94,15 +96,15 @@ class Scorecard:
 
     @property
     def downloaded(self) -> DataFrame:
-        """Every number, with exact specifications of methods."""
+        """Every number of every question, with exact specifications of methods."""
         rows = [
             {"question": question.title, "suite": question.runs.suite, "unit": question.main.unit,
-             "method": row.method.exact, "mean": value.mean, "low": value.low, "high": value.high,
+             "method": method.exact, "mean": value.mean, "low": value.low, "high": value.high,
              "gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high, "p": gain.p, "p_holm": gain.p_holm,
-             "exploratory": gain.known and question.explores(key_of(row.method))}
-            for question in (*self.questions, *self.left) for row in self.rows
-            if (value := question.means.get(key_of(row.method))) is not None
-            for gain in (question.gains.get(key_of(row.method), Estimate()),)
+             "exploratory": gain.known and question.explores(key_of(method))}
+            for question in (*self.questions, *self.left) for method in self.methods
+            if (value := question.means.get(key_of(method))) is not None
+            for gain in (question.gains.get(key_of(method), Estimate()),)
         ]  # fmt: skip
         return DataFrame(rows)
 
@@ -131,7 +133,7 @@ class Scorecard:
         counts = [_having(question.verdict, tested, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE)]
         of = len({one.label for one in tested})
         if not any(counts):
-            return f"none of {of} differs"
+            return f"no difference shown, of {of}"
         told = f"{counts[0]} better, {counts[1]} worse of {of}"
         if not question.both:
             return told
@@ -144,7 +146,7 @@ class Scorecard:
         mine = [method for method in self._asked if method.yours]
         asked = _asked_of(mine) if mine else "Does routing help?"
         better = _named(self._tested, self._asked, Verdict.BETTER)
-        absent = [] if mine else [one for question in self.questions for one in question.absent]
+        absent = [] if mine else [one for question in (*self.questions, *self.left) for one in question.absent]
         if absent:
             return f"{_asked_of(absent)} No result."
         if not self._tested:
@@ -206,12 +208,12 @@ def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | Non
     ]
     best = highest_tiers((runs for _, runs, _ in known), attrgetter("suite"))
     strongest = [(part, runs, analysis) for part, runs, analysis in known if runs.strength.tier == best[runs.suite]]
-    methods = _methods(strongest)
-    every = _wide_first(questions_of(strongest), methods)
-    if not every or not methods:
+    known_methods = _methods(strongest)
+    every = _wide_first(questions_of(strongest), known_methods)
+    if not every or not known_methods:
         return None
     questions, left = told_apart(every[:MOST]), tuple(every[MOST:])
-    methods = [method for method in methods if any(key_of(method) in one.means for one in questions)]
+    methods = [method for method in known_methods if any(key_of(method) in one.means for one in questions)]
     main = _main_iterations(questions, methods) | _decided(questions, methods)
     reaches = [_reach(question, methods, main) for question in questions]
     rows = [
@@ -222,7 +224,7 @@ def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | Non
         )
         for method in sorted(methods, key=partial(_place, questions))
     ]
-    return Scorecard(tuple(questions), tuple(rows), left)
+    return Scorecard(tuple(questions), tuple(rows), left, tuple(sorted(known_methods, key=partial(_place, every))))
 
 
 def _named(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> dict[Question, str]:
@@ -266,14 +268,19 @@ def _having(verdict_of: Callable[[Key], Verdict], methods: Iterable[Method], ver
 
 
 def _wide_first(questions: list[Question], methods: Iterable[Method]) -> list[Question]:
-    """The questions in order, that of cost second; last those of fewer than half as many methods as the widest."""
+    """The questions in order, that of cost second; last those of fewer than half as many methods as the widest.
+
+    Where a user's methods take part, questions without any of them come behind all that have one.
+    """
     labels = {method.label for method in methods if not method.is_control}
+    mine = {method.label for method in methods if method.yours}
     asked = {question.part: len(labels & {label for label, _ in question.means}) for question in questions}
     widest = max(asked.values(), default=0)
 
-    def place(numbered: tuple[int, Question]) -> tuple[bool, float]:
+    def place(numbered: tuple[int, Question]) -> tuple[bool, bool, float]:
         number, question = numbered
-        return 2 * asked[question.part] < widest, 0.5 if question.main.shown else number
+        lacks = bool(mine) and not mine & {label for label, _ in question.means}
+        return lacks, 2 * asked[question.part] < widest, 0.5 if question.main.shown else number
 
     return [question for _, question in sorted(enumerate(questions), key=place)]
 

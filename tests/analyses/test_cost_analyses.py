@@ -18,6 +18,7 @@ from routebench.analysis.cost import (
     part_in_words,
     parts_of,
     slope_over_iterations,
+    step_costs,
 )
 from routebench.analysis.figures import to_svg
 from routebench.analysis.palette import colours_of
@@ -188,6 +189,36 @@ def test_the_noise_floor_is_that_of_the_pairs() -> None:
         found, pairs = noise_floor(runs_of(noise=noise).results)
         assert found == pytest.approx(math.expm1(1.96 * math.sqrt(2) * noise), rel=0.25)
         assert pairs == 2 * 3 * 2 * (5 * 2 + 5 + 1)  # works, parts, batches; methods with T and back ends
+
+
+def test_a_step_costs_the_least_that_was_measured_and_its_noise_is_that_of_halves() -> None:
+    runs = runs_of(noise=0.05)
+    again = runs.results.assign(cell=runs.results["cell"] + "b", seed=1, value=runs.results["value"] * 1.5)
+    planned = pd.concat([runs.planned, runs.planned.assign(cell=runs.planned["cell"] + "b", seed=1)])
+    both = replace(runs, results=pd.concat([runs.results, again]), planned=planned)
+    found, noise = step_costs(both, "network")
+    one, _ = step_costs(runs, "network")
+    least = {str(row["method"]): row["mean"].mean for row in one.to_dict("records")}
+    assert {str(row["method"]): row["mean"].mean for row in found.to_dict("records")} == least  # slower seeds add none
+    assert {row["mean"].n for row in found.to_dict("records")} == {2}
+    assert 0.01 < noise < 0.4
+    assert step_costs(runs_of(noise=0.0), "network")[1] == pytest.approx(0)
+    halves = both.results[both.results["repeat"].fillna(0) == 0]
+    assert math.isnan(step_costs(replace(both, results=halves), "network")[1])
+    assert step_costs(runs, "nowhere")[0].empty
+
+
+def test_the_first_screen_has_multiples_of_uniform_routing_and_digits_above_noise() -> None:
+    main = analyses["cost-table"](runs_of(noise=0.0)).main
+    told = {str(method): (text, main.small[method]) for method, text in main.shown.items()}
+    assert told["Uniform routing"] == ("1.0 ×", "inference 1.0 ×, 20 MB")
+    assert told["EM, T = 2"] == ("1.9 ×", "inference 1.9 ×, 36 MB")  # 19 ms by 10 ms
+    assert "0 % is noise" in main.explained
+    rough = analyses["cost-table"](runs_of(noise=0.5, slopes={"em": 30.0})).main
+    assert {text.removesuffix(" ×").count(".") for text in rough.shown.values()} == {0}
+    alone = runs_of()
+    alone = replace(alone, results=alone.results[alone.results["label"] != "uniform"])
+    assert not analyses["cost-table"](alone).main.shown
 
 
 def test_a_rise_below_the_noise_floor_is_not_claimed() -> None:

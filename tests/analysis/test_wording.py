@@ -65,3 +65,20 @@ def test_numbers_read_as_expected(text: str, expected: str) -> None:
 )
 def test_long_names_are_broken_between_hyperparameters(name, lines):
     assert wording.in_lines(name).split("\n") == lines
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (0.76, 0.18, "0.8"),
+        (132, 62, "100"),
+        (1234, 20, "1230"),
+        (0.0123, 0.001, "0.012"),
+        (1.31, 0.2, "1.3"),
+        (0.0, 0.1, "0.0"),
+        (3.14159, math.nan, "3.1"),
+        (-4.9, 2.4, "−5"),
+    ],
+)
+def test_a_number_within_its_error_has_no_digit_that_is_noise(value, error, text):
+    assert wording.within(value, error) == text

@@ -9,7 +9,7 @@ import torch
 
 from routebench.data import load, unfolded
 from routebench.engine.suites import Choices, ChosenPoint, ChosenSettings, load_suite, plan
-from routebench.engine.tuning import choose, told_of_kept
+from routebench.engine.tuning import choose, choose_beside, told_of_kept
 from routebench.errors import UserError
 from routebench.notation import parse
 from routebench.registry import load_plugin, routing
@@ -128,6 +128,9 @@ def test_entries_that_the_user_did_not_name_keep_settings_of_the_same_budget(sui
     }
     assert found.trials == 4 and found.digest != "d"
     assert {choice.trials for choice in found.choices} == {""}  # as in submissions: the digest has the earlier one
+    beside = choose_beside(mine, store)
+    assert {choice.trials for choice in beside.choices if choice.method != "heinsen"} == {"d"}  # as they were chosen
+    assert {choice.trials for choice in beside.choices if choice.method == "heinsen"} == {""}
     found.write(tmp_path / "mine.json")
     final = Choices(methods=(parse("heinsen"),), settings=tmp_path / "mine.json")
     assert all(cell.identity.tuning for cell in plan(made, "quick", final).cells)
@@ -141,12 +144,15 @@ def test_what_tuning_again_leaves_as_it_was_keeps_its_results(suite, tried, sett
     made = suite()
     made = replace(made, folder=tmp_path, presets={"quick": replace(made.preset("quick"), settings="brought.json")})
     run_all(tried.cells)
-    found = choose(replace(tried, suite=made), store)
+    found = choose_beside(replace(tried, suite=made), store)
     assert {choice.trials for choice in found.choices if choice.method != "cnn"} == {"earlier"}
     assert [choice.trials for choice in found.choices if choice.method == "cnn"] == [""]
     assert f"(trials earlier for 5, {settings.digest} for 1)" in found.told("digits200")
     found.write(tmp_path / "found.json")
     assert ChosenSettings.read(tmp_path / "found.json", "tuned") == found
+    (tmp_path / "brought.json").rename(tmp_path / "away.json")
+    assert choose_beside(replace(tried, suite=made), store) == choose(tried, store)
+    (tmp_path / "away.json").rename(tmp_path / "brought.json")
     before, now = (plan(made, "quick", Choices(settings=tmp_path / name)) for name in ("brought.json", "found.json"))
     keys = [{cell.label: cell.key for cell in one.cells if cell.identity.seed == 0} for one in (before, now)]
     assert {label for label in keys[0] if keys[0][label] != keys[1][label]} == {"cnn"}

@@ -60,5 +60,22 @@ def test_a_reconstructed_method_says_so_beside_its_name(name):
     assert others and not any("reconstructed" in row for row in others)
 
 
+def test_the_tabs_of_the_largest_page_are_one_line_with_menus():
+    text = (REPORTS / "standard" / "report.html").read_text()
+    (tabs,) = re.findall(r"<nav .*?</nav>", text, re.DOTALL)
+    menus = dict(re.findall(r"<details><summary>(.*?)</summary><ul>(.*?)</ul>", tabs, re.DOTALL))
+    assert [*menus] == ["Standard", "Iterations", "Tuning", "Explore"]
+    assert menus["Tuning"].count("<li>") == 5 and menus["Standard"].count("<li>") == 2
+    assert re.sub(r"<details>.*?</details>", "", tabs, flags=re.DOTALL).count("<li><a") <= 9
+
+
+@pytest.mark.parametrize("name", ["standard", "quick"])
+def test_cost_stands_on_the_first_screen_as_a_column_and_a_figure(name):
+    text = (REPORTS / name / "report.html").read_text()
+    first = text[text.index('id="overview"') : text.index("</article>")]
+    assert 'id="overview-pareto"' in first and "× uniform routing" in first
+    assert 'id="whole-pareto"' not in text
+
+
 def test_a_report_is_published():
     assert FOLDERS

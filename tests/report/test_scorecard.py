@@ -112,7 +112,7 @@ def test_what_is_better_and_worse_in_one_question_of_several_names_it_once() -> 
         "Does routing help? Significantly better in test accuracy (Dynamic); in 1 other tested column it is not shown."
     )
     assert card.said == ("Significantly worse in test accuracy (EM).",)
-    told = ["1 better, 1 worse of 2; other images: 1, 1", "none of 1 differs"]
+    told = ["1 better, 1 worse of 2; other images: 1, 1", "no difference shown, of 1"]
     assert [card.tally(question) for question in card.questions] == told
 
 
@@ -295,6 +295,19 @@ def test_cost_stands_second_as_a_multiple_and_is_no_merit() -> None:
     assert card.questions[1].told == "× uniform routing"
     mark = next(row.marks[1] for row in card.rows if row.method.label == "dynamic" and row.marks[1])
     assert (mark.value, mark.small) == ("3 ×", "9 MB")
+
+
+def test_the_users_questions_come_first_and_the_file_has_every_method() -> None:
+    runs = runs_with(dynamic=97.5, uniform=90.0)
+    mine = replace(runs_with(em=97.5, uniform=90.0), data="mine", yours=frozenset({"em"}))
+    card = scorecard_of([accuracy(replace(runs, data=data), data) for data in "abcdefgh"] + [accuracy(mine, "mine")])
+    assert [question.runs.data for question in card.questions] == ["mine", *"abcdef"]
+    assert card.rows[0].method.label == "em"
+    other = scorecard_of([accuracy(replace(runs, data=data), data) for data in "abcdefg"] + [accuracy(mine, "mine")])
+    assert {"dynamic", "em", "uniform"} == {*other.downloaded["method"]}
+    few = [replace(runs_with(heinsen=97.5, uniform=90.0), data="few")]
+    card = scorecard_of([accuracy(replace(runs, data=data), data) for data in "abcdefg"] + [accuracy(few[0], "few")])
+    assert "heinsen" in {*card.downloaded["method"]} - {row.method.exact for row in card.rows}
 
 
 def test_more_questions_than_fit_stand_on_their_own_pages() -> None:

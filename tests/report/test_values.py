@@ -3,6 +3,7 @@
 import math
 import re
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ from routebench.analysis.folder import open_folder
 from routebench.report._values import LEFT_OUT, decode, encode, pairs_of, values_of
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records
+
+REPORTS = Path(__file__).parents[2] / "reports"
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +61,15 @@ def test_measures_have_their_declared_titles(path) -> None:
     assert facts["titles"].keys() == {*rows["metric"]}
     assert facts["titles"]["train_loss"] == "Training loss"
     assert facts["main"][0] == "accuracy"
+
+
+def test_methods_and_suites_have_the_names_of_the_page(path) -> None:
+    _, facts = decode(values_of(open_folder(path)).block)
+    assert facts["suite"] == "accuracy"
+    assert facts["names"]["suite"] == {"accuracy": "Accuracy"}
+    assert facts["names"]["label"]["inverted-attention"] == "Inverted attention"
+    published = open_folder(REPORTS / "papers-quick")
+    assert decode(values_of(published).block)[1]["names"]["suite"]["hinton-votes"] == "Hinton et al. 2018: Votes"
 
 
 def test_the_page_has_the_block_and_nothing_in_it_ends_it(written, text: str) -> None:

@@ -208,3 +208,81 @@ def test_page_says_how_memory_grows_with_iterations(made_up, tmp_path):
     page.write(tmp_path)
     line = "- dense, dynamic: 2 MiB an iteration, yardstick 128 MiB (B = 8, T = 1 to 4)"
     assert line in (tmp_path / "README.md").read_text().splitlines()
+
+
+PUBLIC = {
+    "CapsNet-Pytorch/capsulelayers.py": """
+import torch
+from torch import nn
+
+class DenseCapsule(nn.Module):
+    def __init__(self, children, below, parents, pose, routings):
+        super().__init__()
+        self.weight, self.routings = nn.Parameter(torch.zeros(parents, children, pose, below)), routings
+
+    def forward(self, x):
+        votes = torch.einsum("pcoi,bci->bpco", self.weight, x)
+        return routed(votes, self.routings).squeeze(2)
+
+def squash(s):
+    length = s.norm(dim=-1, keepdim=True)
+    return length**2 / (1 + length**2) * s / (length + 1e-8)
+
+def routed(votes, iterations):
+    logits = torch.zeros(votes.shape[:3]).cuda()
+    for number in range(iterations):
+        seen = votes if number == iterations - 1 else votes.detach()
+        parents = squash((logits.softmax(dim=1)[..., None] * seen).sum(dim=2, keepdim=True))
+        logits = logits + (parents * seen).sum(dim=-1)
+    return parents
+""",
+    "capsule-network/capsules.py": """
+from pathlib import Path
+import torch
+from torch import nn
+
+exec((Path(__file__).parents[1] / "CapsNet-Pytorch" / "capsulelayers.py").read_text())
+
+class RoutingCapsules(nn.Module):
+    def __init__(self, below, children, parents, pose, routings, device):
+        super().__init__()
+        self.W, self.routings = nn.Parameter(torch.zeros(1, parents, children, pose, below)), routings
+
+    def forward(self, x):
+        return WRONG * routed(torch.matmul(self.W, x[:, None, :, :, None]).squeeze(-1), self.routings).squeeze(2)
+""",
+}
+"""Files with the classes of the public repositories, written for this test."""
+
+
+@pytest.mark.parametrize("wrong", ["1", "1.01"])
+def test_public_repositories_are_compared_before_they_are_timed(tmp_path, wrong):
+    for name, text in PUBLIC.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text.replace("WRONG", wrong))
+    script, table = SCRIPT.with_name("public.py"), tmp_path / "public.csv"
+    done = run(str(tmp_path), "--quick", "-o", str(table), script=script)
+    if wrong != "1":
+        assert done.returncode == 1 and "danielhavir/capsule-network: refused, outputs or gradients" in done.stderr
+        assert not table.exists()
+        return
+    assert done.returncode == 0, done.stderr
+    rows = pd.read_csv(table)
+    assert [*rows["implementation"]] == ["ours", "public"] * 2 and (rows["error"] < measure.TOLERANCE).all()
+    (tmp_path / "CapsNet-Pytorch" / "capsulelayers.py").unlink()
+    lacking = run(str(tmp_path), "--quick", "-o", str(table), script=script)
+    assert lacking.returncode == 1 and "clone the repository" in lacking.stderr
+
+
+def test_the_page_has_the_ratios_of_public_repositories(made_up, tmp_path):
+    made_up.to_csv(tmp_path / "results.csv")
+    times = {("ours", 0): 1.0, ("public", 0): 20.0, ("ours", 1): 2.0, ("public", 1): 20.0}
+    rows = [
+        {"repository": "a/b", "commit": "0123", "work": "w", "implementation": one, "repeat": repeat, "error": 1e-7,
+         "seconds": seconds, "extra": 2**20 if one == "ours" else 2**24}
+        for (one, repeat), seconds in times.items()
+    ]  # fmt: skip
+    pd.DataFrame(rows).to_csv(tmp_path / "public.csv")
+    page.write(tmp_path)
+    line = "| [a/b](https://github.com/a/b) | `0123` | 20 s | 1.5 s | 15.0 (10.0 to 20.0) | 16 MiB | 1 MiB | 16.0 |"
+    assert line in (tmp_path / "README.md").read_text().splitlines()
