@@ -174,8 +174,8 @@ def _chosen(stores: Sequence[Store], found: Merged) -> dict[str, tuple[Store, Re
             continue
         kept, record = chosen[key] = min(known, key=_first) if len(known) > 1 else known[0]
         others = [one for one in known if one[0] is not kept and one[1].status == "ok"]
-        for store, other in others:
-            _expect_equal(key, (kept, record), (store, other))
+        for store, _ in others:
+            _expect_equal(key, *(one for one in known if one[0] is kept or one[0] is store))
         found.shared += bool(others)
         if record.status == "ok" and len(others) < len(known) - 1:
             found.replaced.append(f"{_named(record)} of {kept.path}")

@@ -38,10 +38,14 @@ def heading_of(runs: Runs) -> str:
     return f"{whole_title_of(runs.suite)}{': tuning' if is_tuning(runs) else ''}"
 
 
-def place_of_tab(runs: Runs) -> tuple[int, str, bool, int, bool]:
-    """Sort key of a part's tab: by suite, then by name, the strongest preset first, trials of settings last.
+def place_of_tab(runs: Runs) -> tuple[int, str, tuple[bool, int, bool]]:
+    """Sort key of a part's tab: by suite, then by preset."""
+    return page_of(runs.suite).get("place", LAST), runs.suite, place_of_preset(runs)
+
+
+def place_of_preset(runs: Runs) -> tuple[bool, int, bool]:
+    """Sort key of a part among those of its suite: the strongest preset first, trials of settings last.
 
     `full` stands before presets of the user's own.
     """
-    place = page_of(runs.suite).get("place", LAST)
-    return place, runs.suite, is_tuning(runs), -runs.strength.tier, runs.preset != "full"
+    return is_tuning(runs), -runs.strength.tier, runs.preset != "full"

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from pandas import DataFrame
 
 from routebench import statistics
-from routebench.analysis import Estimate, Strength, Verdict, mean_of
+from routebench.analysis import Estimate, Verdict, mean_of
 from routebench.analysis.families import key_of, settled
 from routebench.analysis.folder import Folder
 from routebench.analysis.palette import HUES, NAMES
 from routebench.declared import as_recorded, declared
-from routebench.report._tabs import place_of_tab, whole_title_of
+from routebench.report._tabs import place_of_preset, place_of_tab, whole_title_of
 
 LEFT_OUT = {
     *("suite_version", "protocol", "status", "reason", "method", "method_params"),
@@ -78,7 +78,7 @@ def values_of(folder: Folder) -> Values:
             "suite": {runs.suite: whole_title_of(runs.suite) for runs in folder.parts},
         },
         "suite": min(folder.parts, key=place_of_tab).suite if folder.parts else "",
-        "presets": sorted({runs.preset for runs in folder.parts}, key=lambda name: (-Strength.of(name), name)),
+        "presets": list(dict.fromkeys(runs.preset for runs in sorted(folder.parts, key=place_of_preset))),
     }
     limits = {key: np.array([getattr(one, key) for one in means], "<f4") for key in ("mean", "low", "high")}
     return Values(rows, encode(rows, facts, {**limits, "margins": margins, "verdicts": verdicts}))

@@ -53,7 +53,7 @@ def test_presets_come_the_strongest_first(path, tmp_path) -> None:
     assert decode(values_of(open_folder(path)).block)[1]["presets"] == ["quick", "smoke"]
     for preset in ("full", "mine", "quick", "smoke"):
         write_folder(tmp_path, made_up_records(seeds=1, preset=preset, failures=False), preset)
-    assert decode(values_of(open_folder(tmp_path)).block)[1]["presets"] == ["mine", "full", "quick", "smoke"]
+    assert decode(values_of(open_folder(tmp_path)).block)[1]["presets"] == ["full", "mine", "quick", "smoke"]
 
 
 def test_measures_have_their_declared_titles(path) -> None:
@@ -70,6 +70,11 @@ def test_methods_and_suites_have_the_names_of_the_page(path) -> None:
     assert facts["names"]["label"]["inverted-attention"] == "Inverted attention"
     published = open_folder(REPORTS / "papers-quick")
     assert decode(values_of(published).block)[1]["names"]["suite"]["hinton-votes"] == "Hinton et al. 2018: Votes"
+
+
+def test_trials_come_last_as_on_the_page() -> None:
+    presets = decode(values_of(open_folder(REPORTS / "routers-quick")).block)[1]["presets"]
+    assert presets == ["quick", "quick-trials"]
 
 
 def test_the_page_has_the_block_and_nothing_in_it_ends_it(written, text: str) -> None:
