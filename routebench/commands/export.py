@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 @click.option("--metric", metavar="NAME", help="Only rows of this metric, and runs without a result; rows alone.")
 @click.option(
     "--to",
-    type=click.Choice(["tensorboard"]),
-    help="Write event files into a new folder, which -o names, in place of a table.",
+    type=click.Choice(["tensorboard", "mlflow", "wandb", "trackio"]),
+    help="Write runs for an experiment tracker into a new folder, which -o names, in place of a table.",
 )
 @options.of(SuiteOptions, only="beside")
 def command(  # noqa: PLR0917  # click passes them by name
@@ -60,7 +60,7 @@ def command(  # noqa: PLR0917  # click passes them by name
 
     opened = open_folder(folder, beside)
     if to is not None:
-        _write_events(opened, export.Choice(suite, preset, metric), format_, output)
+        _write_runs(opened, export.Choice(suite, preset, metric), to, format_, output)
         return
     is_json = voice().json and output is None
     if is_json and format_ not in (None, "json"):
@@ -82,24 +82,22 @@ def command(  # noqa: PLR0917  # click passes them by name
     answer(lambda: {"file": output, "format": chosen})
 
 
-def _write_events(opened: "Folder", choice: "Choice", format_: str | None, output: Path | None) -> None:
-    """Writes event files of TensorBoard.
+def _write_runs(opened: "Folder", choice: "Choice", to: str, format_: str | None, output: Path | None) -> None:
+    """Writes runs for a tracker.
 
     Raises:
         UserError: no folder is named, or a format beside it, or the folder cannot be written.
     """
-    from routebench.export import write_tensorboard
+    from routebench.export import SHOWN_BY, write_runs
 
     if output is None or format_ is not None:
         came = "none" if output is None else f"--format {format_} too"
-        raise UserError(
-            f"--to tensorboard: expected a new folder, got {came}; name it with -o FOLDER, without --format"
-        )
+        raise UserError(f"--to {to}: expected a new folder, got {came}; name it with -o FOLDER, without --format")
     with options.warning_of(opened.store):
-        runs = write_tensorboard(opened, choice, output)
+        runs = write_runs(opened, choice, to, output)
     if not runs:
         click.echo("nothing was measured yet", err=True)
         answer(lambda: {"folder": None, "runs": 0})
         sys.exit(options.NOTHING_MEASURED)
-    tell(f"export: {runs:,} runs in {shown(output)}; `tensorboard --logdir {shown(output)}` shows them")
+    tell(f"export: {runs:,} runs in {shown(output)}; next: `{SHOWN_BY[to].format(shown(output))}`")
     answer(lambda: {"folder": output, "runs": runs})

@@ -4,6 +4,9 @@ from routebench.export._choice import FORMATS, Choice, format_named
 from routebench.export._citation import citations_of
 from routebench.export._export import export
 from routebench.export._provenance import provenance_of_parquet
-from routebench.export._tensorboard import write_tensorboard
+from routebench.export._trackers import SHOWN_BY, TRACKERS, Tracker, write_runs
 
-__all__ = ["FORMATS", "Choice", "citations_of", "export", "format_named", "provenance_of_parquet", "write_tensorboard"]
+__all__ = [
+    "FORMATS", "SHOWN_BY", "TRACKERS", "Choice", "Tracker", "citations_of", "export", "format_named",
+    "provenance_of_parquet", "write_runs",
+]  # fmt: skip

@@ -29,6 +29,7 @@ class Progress:
         share: share of all runs done, 0 to 1, active ones in part.
         seconds_left: seconds expected for the remaining runs; None if unknown.
         finished: the run that has just finished and its outcome; empty between two runs.
+        record: what was stored of that run; None between two runs.
     """
 
     suite: str
@@ -37,6 +38,7 @@ class Progress:
     share: float
     seconds_left: float | None
     finished: str = ""
+    record: Record | None = None
 
     def __str__(self) -> str:
         is_ahead = self.seconds_left is not None and self.done < self.total
@@ -68,13 +70,13 @@ class Follower:
         self.left.pop(cell.key, None)
         self.stages = {key: stage for key, stage in self.stages.items() if key in self.left}
         seconds = float(record.provenance.get("seconds") or 0.0)
-        return self.progress(f"{cell}: {_outcome(record, seconds)}")
+        return self.progress(f"{cell}: {_outcome(record, seconds)}", record)
 
-    def progress(self, finished: str = "") -> Progress:
+    def progress(self, finished: str = "", record: Record | None = None) -> Progress:
         """Progress of the call now."""
         done = self.total - len(self.left)
         share = (done + self._running()) / max(self.total, 1)
-        return Progress(self.suite, done, self.total, share, self.time_left(), finished)
+        return Progress(self.suite, done, self.total, share, self.time_left(), finished, record)
 
     def time_left(self) -> float | None:
         """Expected seconds for the remaining runs, from runs of their kind; None if unknown."""

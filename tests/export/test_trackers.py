@@ -1,0 +1,161 @@
+"""Runs for experiment trackers, read back as each tracker reads them."""
+
+import json
+import math
+import shutil
+import sqlite3
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import routebench
+from routebench import export
+from routebench.commands.export import command
+from routebench.engine.results import Store
+from routebench.errors import UserError
+from tests.command import Command
+
+Read = dict[str, tuple[list[float], dict[str, str]]]
+"""Numbers and settings, by the name of the run."""
+
+
+@pytest.fixture
+def call(tmp_path, plain, capfd):
+    """Runs `export` beside a folder `results`."""
+    shutil.copytree(plain, tmp_path / "results")
+    return partial(Command(tmp_path, capfd), "export")
+
+
+def in_tensorboard(folder: Path) -> Read:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+
+    found = {}
+    for place in (folder / "accuracy").iterdir():
+        events = EventAccumulator(str(place)).Reload()
+        numbers = [one.value for tag in events.Tags()["scalars"] for one in events.Scalars(tag)]
+        start = HParamsPluginData.FromString(
+            events.summary_metadata["_hparams_/session_start_info"].plugin_data.content
+        )
+        values = start.session_start_info.hparams
+        found[place.name] = numbers, {key: str(getattr(values[key], values[key].WhichOneof("kind"))) for key in values}
+    return found
+
+
+def in_mlflow(folder: Path) -> Read:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=f"sqlite:///{folder / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("accuracy")
+    found = {}
+    for run in client.search_runs([experiment.experiment_id], max_results=1000):
+        assert (run.info.status == "FINISHED") == (run.data.tags["status"] == "ok")
+        history = [client.get_metric_history(run.info.run_id, key) for key in run.data.metrics]
+        found[run.info.run_name] = [one.value for values in history for one in values], run.data.params
+    return found
+
+
+def records_of_wandb(file: Path) -> Iterator[bytes]:
+    """The records of a log of LevelDB: blocks of 32 KiB with pieces, each behind a checksum, its length and type."""
+    content, whole = file.read_bytes(), b""
+    assert content[:4] == b":W&B"
+    at = 7
+    while at < len(content):
+        if (left := 32768 - at % 32768) < 7:
+            at += left
+            continue
+        _, size, kind = struct.unpack_from("<IHB", content, at)
+        piece = content[at + 7 : at + 7 + size]
+        whole, at = piece if kind in {1, 2} else whole + piece, at + 7 + size
+        if kind in {1, 4}:  # whole, or the last piece
+            yield whole
+
+
+def in_wandb(folder: Path) -> Read:
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    found = {}
+    for file in folder.glob("wandb/offline-run-*/*.wandb"):
+        name, numbers, settings = "", [], {}
+        for data in records_of_wandb(file):
+            record = Record.FromString(data)
+            if record.WhichOneof("record_type") == "run":
+                name = record.run.display_name
+                settings |= {one.key: str(json.loads(one.value_json)) for one in record.run.config.update}
+            numbers += [json.loads(item.value_json) for item in record.history.item]
+        found[name] = numbers, settings
+    return found
+
+
+def in_trackio(folder: Path) -> Read:
+    base = sqlite3.connect(folder / "accuracy.db")
+    found: Read = {}
+    for name, config in base.execute("select run_name, config from configs"):
+        found[name] = [], {key: str(value) for key, value in json.loads(config).items()}
+    for name, metrics in base.execute("select run_name, metrics from metrics order by step"):
+        found[name][0].extend(json.loads(metrics).values())
+    return found
+
+
+READERS: dict[str, Callable[[Path], Read]] = {
+    "tensorboard": in_tensorboard, "mlflow": in_mlflow, "wandb": in_wandb, "trackio": in_trackio,
+}  # fmt: skip
+
+
+def test_every_tracker_is_read_back_here_and_named_by_the_command():
+    (to,) = (option for option in command.params if option.name == "to")
+    assert [*READERS] == [*export.TRACKERS] == [*export.SHOWN_BY] == [*to.type.choices]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of MLflow's own data base
+@pytest.mark.parametrize("name", READERS)
+def test_a_tracker_reads_the_numbers_and_settings_of_every_run(name, call, tmp_path):
+    pytest.importorskip(name)
+    rows = pd.DataFrame(json.loads(call("--json").out)["rows"])
+    # a process of its own, as a tracker keeps its folder, its threads and its handlers
+    arguments = [sys.executable, "-m", "routebench", "export", "results", "--to", name, "-o", "far/runs", "--json"]
+    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == {"folder": "far/runs", "runs": rows["cell"].nunique()}
+    assert [path.name for path in (tmp_path / "far").iterdir()] == ["runs"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["far", "results"]
+    found = {run[-8:]: read for run, read in READERS[name](tmp_path / "far" / "runs").items()}
+    assert {*found} == {cell[:8] for cell in rows["cell"]}
+    for cell, own in rows.groupby("cell"):
+        numbers, settings = found[cell[:8]]
+        for value in own["value"].dropna():
+            assert any(math.isclose(value, one, rel_tol=1e-6) for one in numbers), (cell, value)
+        assert settings["method"] == own["label"].iloc[0] and float(settings["seed"]) == own["seed"].iloc[0]
+
+
+def test_one_that_is_not_installed_or_known_or_whose_folder_is_taken_is_one_line(call, tmp_path, monkeypatch):
+    taken = call("--to", "tensorboard", "-o", "results")
+    assert taken.code == 2 and "expected an output that is not there yet" in taken.error
+    monkeypatch.setattr("routebench.export._trackers.find_spec", lambda name: None)
+    missing = call("--to", "wandb", "-o", "new")
+    assert missing.code == 2 and "pip install 'routebench[wandb]'" in missing.error
+    assert missing.error.count("\n") == 1 and [path.name for path in tmp_path.iterdir()] == ["results"]
+    with pytest.raises(UserError, match="did you mean 'mlflow'"):
+        export.Tracker("mlfow", tmp_path / "new")
+
+
+def test_a_run_is_written_when_it_finishes(tmp_path):
+    pytest.importorskip("tensorboard")
+    seen = []
+    track = export.Tracker("tensorboard", tmp_path / "events")
+
+    def follow(progress):
+        track(progress)
+        if progress.record is not None:
+            seen.append((progress.record.cell, len(in_tensorboard(tmp_path / "events"))))
+
+    given = {"methods": "uniform", "seeds": 1, "results": tmp_path / "results"}
+    routebench.run_suite("accuracy", preset="smoke", progress=follow, **given)
+    stored = [record.cell for record in Store(tmp_path / "results").records()]
+    assert [count for _, count in seen] == [*range(1, len(stored) + 1)]
+    assert sorted(cell for cell, _ in seen) == sorted(stored)
