@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from routebench.capsules import Sizes, Votes
     from routebench.engine.results import load_arrays, load_results
     from routebench.engine.running import Progress, load_fit
-    from routebench.interface import SuiteRun, check, compare, extract_features, merge, run_suite, write_report
+    from routebench.interface import (
+        SuiteRun,
+        check,
+        compare,
+        draw_coupling,
+        extract_features,
+        merge,
+        run_suite,
+        write_report,
+    )
     from routebench.joining import Placement, rank
     from routebench.recipe import Recipe
     from routebench.registry import analyses, datasets, own_file
@@ -39,6 +48,7 @@ _MODULE_OF = {
     "analyses": "routebench.registry",
     "check": "routebench.interface",
     "compare": "routebench.interface",
+    "draw_coupling": "routebench.interface",
     "extract_features": "routebench.interface",
     "datasets": "routebench.registry",
     "load_arrays": "routebench.engine.results",
@@ -65,6 +75,7 @@ __all__ = [
     "check",
     "compare",
     "datasets",
+    "draw_coupling",
     "extract_features",
     "load_arrays",
     "load_fit",

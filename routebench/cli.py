@@ -78,6 +78,9 @@ def cli() -> None:
     """
 
 
+cli.params += SPEECH
+
+
 def main() -> NoReturn:
     """Runs the command line; every error of the user's is one line and an exit code other than 0."""
     terminal.prepare()

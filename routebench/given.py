@@ -62,9 +62,10 @@ def fault_of(value: Any, annotation: Any) -> str:
 
 
 def _kinds(annotation: Any) -> tuple[Any, ...]:
-    """The types of a union, or of one annotation; of a list, that it is one."""
+    """The types of a union, or of one annotation; of a list, that it is one, and the types of its elements."""
     members = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
-    return tuple(get_origin(member) or member for member in members)
+    elements = [kind for one in members if get_origin(one) is Sequence for own in get_args(one) for kind in _kinds(own)]
+    return tuple(dict.fromkeys((*(get_origin(member) or member for member in members), *elements)))
 
 
 def _fault(value: Any, kinds: Sequence[Any]) -> str:

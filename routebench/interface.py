@@ -6,7 +6,7 @@ Plug-ins run in processes of their own here, as they do from the command line.
 import contextlib
 import html
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from urllib.parse import quote
 from routebench.catalogue import refuse_unknown
 from routebench.engine.isolation import STEP_LIMIT, Ended, alone, import_plugin, step, with_plugins
 from routebench.errors import UserError, shown
-from routebench.given import several
+from routebench.given import checked, several
 from routebench.options import (
     CheckOptions,
     CompareOptions,
@@ -31,6 +31,7 @@ from routebench.options import (
 from routebench.registry import plugins_of_environment
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
     from routebench.analysis.folder import Folder
@@ -389,3 +390,53 @@ def only(added: list[str], plugins: tuple[str, ...]) -> str:
             f"expected a METHOD, because the plug-in has {len(added)} of them: {', '.join(added) or 'none'}"
         )
     return added[0]
+
+
+@checked
+def draw_coupling(
+    results: Path | str,
+    cell: str,
+    images: int | Sequence[int],
+    *,
+    device: str = "cpu",
+    plugins: str | Path | Sequence[str | Path] = (),
+) -> "Figure":
+    """Draws where the coupling of chosen images goes: the images, and maps for the right class and the strongest other.
+
+    Args:
+        results: a results folder, with its trained networks.
+        cell: a value of the column `cell` of `load_results`.
+        images: the number of a test image, from 0, or several.
+        device: the device for the network.
+        plugins: files with models and methods of your own that the run was trained with; they are imported here.
+
+    Returns:
+        a figure of matplotlib, which a notebook shows.
+
+    Raises:
+        UserError: the network is not there, an image is not, or its class capsules have no coupling.
+    """
+    import torch
+
+    from routebench.analysis.coupling import figure_of_coupling
+    from routebench.data import Images, load
+    from routebench.engine.results import existing
+    from routebench.engine.running import load_fit
+    from routebench.engine.suites import cell_of
+    from routebench.protocols.coupling_maps import mapped_examples
+
+    network = load_fit(results, cell, device=device, plugins=plugins)
+    record = existing(results).record(cell)
+    assert record is not None  # its network was read
+    test = load(record.identity.data).test
+    numbers = [images] if isinstance(images, int) else [*images]
+    if not numbers or not all(0 <= one < len(test) for one in numbers):
+        raise UserError(f"images: expected numbers of test images, 0 to {len(test) - 1}, got {numbers}")
+    if not isinstance(test, Images) or test.multi_label:
+        raise UserError(f"images: expected pictures of one class each, and {record.identity.data} has others")
+    arrays = mapped_examples(network, test.at(torch.tensor(numbers)), record.identity.iterations, torch.device(device))
+    if not arrays:
+        raise UserError(f"the class capsules of run {cell} have no coupling to draw; choose a run with routing")
+    drawn = figure_of_coupling({str(cell_of(record.identity)): {name: value.numpy() for name, value in arrays.items()}})
+    assert drawn is not None  # there is one sheet
+    return drawn

@@ -446,6 +446,10 @@ def test_quiet_leaves_out_what_is_no_answer_and_verbose_tells_the_calls_behind_a
     told = call("cite", "dynamc", "-v")
     assert (told.code, told.error.splitlines()[0]) == (2, "Traceback (most recent call last):")
     assert told.error.splitlines()[-1].startswith("Error: unknown routing method 'dynamc'")
+    before = call("-q", "list", "methods", "--json")
+    assert before.code == 0 and json.loads(before.out) == json.loads(call("--json", "list", "methods").out)
+    assert call("-v", "cite", "dynamc").error == told.error
+    assert call("-q", "cite", "dynamic", "-v").error == call("cite", "dynamic", "-qv").error
     assert call("cite", "dynamic", "-qv").error == "Error: expected --quiet or --verbose, got both; leave one out\n"
 
 

@@ -4,18 +4,19 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import routebench
-from routebench import check, compare, load_arrays, load_fit, load_results, run_suite, write_report
+from routebench import check, compare, draw_coupling, load_arrays, load_fit, load_results, run_suite, write_report
 from routebench.data import load
 from routebench.errors import UserError
 from routebench.given import checked
 from routebench.registry import EVERY
 
-FUNCTIONS = (check, compare, load_arrays, load_fit, load_results, run_suite, write_report)
+FUNCTIONS = (check, compare, draw_coupling, load_arrays, load_fit, load_results, run_suite, write_report)
 VALUES = (b"x", object(), [None], [["a"]], {"a": 1}, {"a": "b"})
 TEXTS = (5, -1, float("nan"), True, "a\0b", "x" * 300)
 """Where no number is expected."""
@@ -34,6 +35,7 @@ BASE = {
     "results": "absent",
     "path": "absent",
     "cell": "0" * 16,
+    "images": 0,
     "base": "absent",
     "head": "absent",
 }
@@ -122,3 +124,14 @@ def test_the_nearest_name_of_a_mistyped_argument_is_told(function):
     name = [*inspect.signature(function).parameters][-1]
     with pytest.raises(TypeError, match=f"unexpected argument '{name}x'; did you mean .*'{name}'"):
         function("absent", **{f"{name}x": 1})
+
+
+def test_a_list_may_be_annotated_alone():
+    @checked
+    def taking(names: Sequence[str], sizes: int | Sequence[int] = 1, paths: Sequence[str | Path] = ()) -> int:
+        return len(names)
+
+    assert taking(["a", "b"], [1, 2], [Path("c"), "d"]) == 2 and taking(("a",), 3) == 1
+    for given in ({"names": [1]}, {"names": ["a"], "sizes": ["b"]}, {"names": ["a"], "paths": [1]}):
+        with pytest.raises(UserError, match=rf"^{[*given][-1]}: expected .+, got"):
+            taking(**given)

@@ -126,17 +126,17 @@ def _option(name: str, option: Option[Any, Any], text: str) -> Decorator:
 
 
 def _heard(context: click.Context, option: click.Parameter, given: bool) -> None:
-    """Takes down how a command speaks."""
-    if context.resilient_parsing:  # a shell completes the command
-        return
+    """Takes down how a command speaks, whether the option stands before its name or behind it."""
     voice = context.ensure_object(Voice)
-    setattr(voice, str(option.name), given)
+    if not given or getattr(voice, str(option.name)) or context.resilient_parsing:  # a shell completes the command
+        return
+    setattr(voice, str(option.name), True)
     if voice.quiet and voice.verbose:
         raise click.UsageError("expected --quiet or --verbose, got both; leave one out", context)
-    if option.name == "json" and given:
+    if option.name == "json":
         voice.out = sys.stdout
         context.with_resource(contextlib.redirect_stdout(sys.stderr))
-    if option.name == "verbose" and given:
+    if option.name == "verbose":
         os.environ[VERBOSE] = "1"  # for the processes of runs
 
 

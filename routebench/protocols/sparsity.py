@@ -13,6 +13,7 @@ from routebench.data import Dataset, Images, load
 from routebench.errors import UserError
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.chosen import evenly
+from routebench.protocols.coupling_maps import mapped_examples, right_and_wrong
 from routebench.protocols.spared import spared
 from routebench.protocols.static import TRAINING, gradient_metrics, layer_names, static_metrics
 from routebench.protocols.traced import LayerTrace, Trace, trace
@@ -61,7 +62,7 @@ class Sparsity(Protocol):
             )
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
-        """Metrics by layer, and arrays: example capsules, and histograms of vote distances."""
+        """Metrics by layer, and arrays: example capsules, histograms of vote distances, and maps of coupling."""
         data = load(request.data)
         self.expect(data)
         fit, test = context.fit(request), data.test
@@ -79,6 +80,8 @@ class Sparsity(Protocol):
                 metrics += gradient_metrics(fit.network, train, request.recipe, context.device)
             with spared(metrics, "distances of votes"):
                 arrays |= vote_distances(fit.network, test.with_one_label(), request.iterations, context.device)
+            with spared(metrics, "maps of coupling"):
+                arrays |= _maps(fit.network, test, traced, request.iterations, context.device)
         return Measurement(metrics, arrays)
 
 
@@ -211,6 +214,16 @@ def _examples(network: nn.Module, test: Images, device: torch.device) -> dict[st
     output = network(_pixels(chosen, 0, EXAMPLES, device))
     found = {"example_scores": output.scores, "example_labels": chosen.labels}
     return found | ({"example_poses": output.layers[-1].flat().poses.contiguous()} if output.layers else {})
+
+
+def _maps(
+    network: nn.Module, test: Images, found: _Activities, iterations: int | None, device: torch.device
+) -> dict[str, Tensor]:
+    """Maps of coupling of images that are answered rightly, and of others; none where images show several classes."""
+    if test.multi_label:
+        return {}
+    scores = torch.cat(found.activations["classes"])
+    return mapped_examples(network, test.at(right_and_wrong(test.labels, scores.argmax(dim=1))), iterations, device)
 
 
 def _pixels(images: Images, start: int, count: int, device: torch.device) -> Tensor:

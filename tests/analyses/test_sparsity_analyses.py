@@ -51,6 +51,21 @@ def test_capsules_of_networks_without_poses_are_left_out(runs):
     assert list(dynamic["score"]) == pytest.approx(list(dynamic["length"]), abs=1e-5)
 
 
+def test_maps_of_coupling_are_drawn_but_where_all_are_the_same(runs):
+    drawn = analyses["coupling-pictures"](runs)
+    assert {"dynamic T=3", "uniform", "random"} <= set(drawn.numbers["name"]) and "cnn" not in set(
+        drawn.numbers["name"]
+    )
+    titles = [axes.get_title(loc="left") for axes in drawn.figure.axes]
+    assert any("Dynamic" in title for title in titles) and not any("Uniform" in title for title in titles)
+    uniform = drawn.numbers[drawn.numbers["name"] == "uniform"]
+    assert list(uniform["to_right"]) == pytest.approx([0.1] * len(uniform))
+    cell = runs.planned.query("label == 'dynamic' and iterations == 3 and seed == 0")["cell"].iloc[0]
+    maps = runs.arrays(cell)["coupling_maps"]
+    dynamic = drawn.numbers[drawn.numbers["name"] == "dynamic T=3"]
+    assert list(dynamic["to_other"]) == pytest.approx([float(one[1].mean()) for one in maps])
+
+
 def test_distances_are_means_of_the_histograms(runs):
     table = analyses["vote-distances"](runs).numbers
     cell = runs.planned.query("label == 'dynamic' and iterations == 3 and seed == 0")["cell"].iloc[0]

@@ -16,6 +16,7 @@ from routebench.engine.isolation import Ended
 from routebench.engine.results import pack, unpack
 from routebench.errors import UserError
 from routebench.models.network import routing_methods
+from routebench.registry import extensions
 from routebench.routing import Routed, RoutingMethod
 
 TESTED = "test_iterations = [1]"
@@ -146,6 +147,9 @@ def test_every_cell_gives_its_network_whatever_its_hyperparameters(parts, suite_
     )  # fmt: skip
     cells = dict(zip(run.results["label"], run.results["cell"], strict=True))
     assert set(cells) == {"dynamic[detach=true]", "uniform", "random"}
+    for plugins in (parts, [parts]):
+        with extensions.restored():
+            assert not routebench.load_fit(run.folder, cells["uniform"], plugins=plugins).training
     for label, cell in cells.items():
         (layer,) = routing_methods(routebench.load_fit(run.folder, cell))
         assert getattr(layer, "detach", False) == (label == "dynamic[detach=true]")

@@ -39,7 +39,7 @@ from routebench.engine.running._config import Stage
 from routebench.engine.running._sealing import seal
 from routebench.engine.suites import NamedParts, cell_of
 from routebench.errors import UserError
-from routebench.given import checked
+from routebench.given import checked, several
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
 from routebench.received import expect_folders, expect_plain, read_plain
@@ -277,7 +277,9 @@ def compile_checked(network: nn.Module, inputs: tuple[Tensor, ...]) -> None:
 
 
 @checked
-def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Sequence[str] = ()) -> nn.Module:
+def load_fit(
+    results: Path | str, cell: str, *, device: str = "cpu", plugins: str | Path | Sequence[str | Path] = ()
+) -> nn.Module:
     """The trained network of a run, in evaluation mode.
 
     Args:
@@ -289,7 +291,7 @@ def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Se
     Raises:
         UserError: the folder has no record of this run, or its network is not there, as in a pack without networks.
     """
-    for plugin in plugins:
+    for plugin in several(plugins):
         load_plugin(plugin)
     store = existing(results)
     record = store.record(cell)
