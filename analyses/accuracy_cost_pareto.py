@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from pandas import DataFrame
@@ -40,6 +41,8 @@ SIZE = (270.0, 150.0)  # of a panel, in points, at least
 LABEL = (8.0, 13.0)  # a digit, in points, with room around it
 CORNERS = ((6, 3), (6, -11), (-12, 3), (-12, -11))
 STEP, FIT = "training step, ms", "fit, s"
+FAR = 6.0
+"""A mean so many times as far below the best as the median is stands at the lower edge, so that others can be seen."""
 FRONT, OPEN, DOMINATED = "front", "not told apart", "dominated"
 WHOLE = "network"  # the suite `cost` times it as a part
 
@@ -199,6 +202,12 @@ def _by(row: Row) -> str:
 
 
 def _notes(front: Front, fronts: int) -> list[str]:
+    lowest = _lowest([float(one) for one in front.table["mean"]])
+    far = [
+        method.marked
+        for method, mean in zip(front.table["method"], front.table["mean"], strict=True)
+        if mean.mean < lowest
+    ]
     notes = [
         "Numbers beside points are T, where there is room; the front has dark edges, dominated methods are pale.",
     ]
@@ -216,6 +225,8 @@ def _notes(front: Front, fronts: int) -> list[str]:
     if front.borrowed:
         labels = wording.listed(list(front.borrowed), 4)
         notes.append(f"Cost of {labels}: that of the same method with its default hyperparameters.")
+    if far:
+        notes.append(f"At the lower edge, as too far off: {wording.listed(far, 6)}.")
     if front.left_out:
         notes.append(f"No cost, hence not here: {wording.listed(list(front.left_out), 6)}.")
     if fronts > PANELS:
@@ -237,17 +248,41 @@ def _panels(grid: Sequence[Axes], fronts: Sequence[Front]) -> None:
 
 def _draw(axes: Axes, front: Front, marks: Mapping[str, str]) -> None:
     rows: list[Row] = [*front.table.to_dict("records")]
-    figures.accuracy_axis(axes, [value for row in rows for value in _three(row["mean"])])
+    lowest = _lowest([row["mean"].mean for row in rows])
+    near = [row for row in rows if row["mean"].mean >= lowest]
+    figures.accuracy_axis(axes, [max(one, lowest) for row in near for one in _three(row["mean"]) if math.isfinite(one)])
     _cost_axis(axes, [row["cost"].mean for row in rows])
     best = [row for row in rows if row["verdict"] == FRONT]
     joined = [row["cost"].mean for row in best], [row["mean"].mean for row in best]
     axes.plot(*joined, color=palette.INK, linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)
     for row in rows:
-        _point(axes, row, front.runs, marks[row["method"].label])
-    _name_iterations(axes, rows)
+        if row in near:
+            _point(axes, row, front.runs, marks[row["method"].label])
+        else:
+            _at_edge(axes, row, front.runs.colour(row["method"]))
+    _name_iterations(axes, near)
     axes.set(xlabel=f"cost: {front.unit}", ylabel="test accuracy, %")
     axes.set_title(f"{front.runs.data}, {front.runs.model}")
     axes.grid(visible=False, axis="x")
+
+
+def _lowest(means: Sequence[float]) -> float:
+    """The mean below which one is too far off to be drawn in its place."""
+    best = max(means)
+    return best - FAR * (best - float(np.median(means))) if len(means) > 2 else -math.inf
+
+
+def _at_edge(axes: Axes, row: Row, colour: str) -> None:
+    """An arrow and a number at the lower edge, for a method that is too far off."""
+    bottom = axes.get_xaxis_transform()
+    axes.plot(row["cost"].mean, 0.03, "v", color=colour, markersize=6, transform=bottom)
+    steps = f", T = {row['method'].iterations}" if row["method"].iterations else ""
+    told = f"{row['method'].title}{steps}: {row['mean'].mean:.0f}"
+    is_right = row["cost"].mean > sum(axes.get_xlim()) / 2
+    axes.annotate(
+        told, (row["cost"].mean, 0.03), (-7 if is_right else 7, 0), xycoords=bottom, textcoords="offset points",
+        ha="right" if is_right else "left", va="center", fontsize=8, color=palette.MUTED,
+    )  # fmt: skip
 
 
 def _three(found: Estimate) -> tuple[float, float, float]:

@@ -163,13 +163,19 @@ class Scorecard:
         """Further answers to the title's question: where methods are worse, and which are better with one iteration."""
         worse = _named(self._tested, self._asked, Verdict.WORSE)
         lost = f"Significantly worse{_where(worse, len(self._tested))}." if worse else ""
+        won = [each for each in self._tested if self._is_won(each, self._asked)]
         once = [
             one.title
             for one in self._asked
-            if one.iterations == 1 and any(each.verdict(key_of(one)) is Verdict.BETTER for each in self._tested)
+            if one.iterations == 1 and won and all(self._is_won(each, [one]) for each in won)
         ]
         told = f"Better with one iteration already: {wording.listed(once)}." if once else ""
         return tuple(filter(None, (lost, told)))
+
+    @staticmethod
+    def _is_won(question: Question, methods: Iterable[Method]) -> bool:
+        """Tells whether one of the methods is better in a column."""
+        return any(question.verdict(key_of(method)) is Verdict.BETTER for method in methods)
 
     @property
     def _tested(self) -> list[Question]:

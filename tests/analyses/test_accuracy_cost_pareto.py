@@ -141,3 +141,14 @@ def test_fewer_than_two_results_give_nothing():
     assert find((accuracy_runs(methods={"none": METHODS["none"]}),)) is None
     runs = accuracy_runs()
     assert find((replace(runs, results=runs.results.head(0)),)) is None
+
+
+def test_a_method_that_is_far_off_stands_at_the_edge_and_leaves_the_others_room():
+    far = {**PLANTED, "self-attention": ([None], "method", "capsnet-small", [12.0])}
+    (drawn, told), (plain, untold) = (
+        ((found := find((accuracy_runs(methods=methods),))).figure.axes[0], " ".join(found.notes))
+        for methods in (far, PLANTED)
+    )
+    assert drawn.get_ylim()[0] == pytest.approx(plain.get_ylim()[0], abs=0.5)
+    assert [text.get_text() for text in drawn.texts if "12" in text.get_text()] == ["Self attention: 12"]
+    assert "At the lower edge, as too far off: " in told and "At the lower edge" not in untold
