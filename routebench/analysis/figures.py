@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import pairwise
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, cast
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 WIDTH = 4.8  # inches: with 10 pt text, legible when a phone shows it 340 pixels wide
 TWO_COLUMNS = 22  # characters of the longest name that leaves room for two columns of names
+LINE = 0.17
+"""Inches that a line of a name takes."""
+AXES = 0.75
+"""The share of a figure's height that its axes have, about."""
 ACROSS = 3
 """Panels in a row of `multiples`."""
 PICTURE = re.compile(r'"data:image/png;base64,\s*([A-Za-z0-9+/=\s]+)"')
@@ -224,18 +229,23 @@ def height_of_rows(names: Iterable[str]) -> float:
 def label_ends(axes: Axes, x: float, ends: Mapping[str, float], colours: Mapping[str, str], gap: float = 0.065) -> None:
     """Writes names at the right of their lines, pushed apart vertically so that none covers another.
 
+    The figure grows where they take more than its height.
+
     Args:
         axes: with its final y limits and scale.
         x: where the lines end, in data units.
         ends: name to the y that its line ends at, in data units.
         colours: the colours of the names.
-        gap: the smallest distance, as a share of the height of the axes.
+        gap: the distance of names of one line where there is room, as a share of the height of the axes.
     """
     to_share = axes.transData + axes.transAxes.inverted()
     wanted = {name: float(to_share.transform((x, y))[1]) for name, y in ends.items() if math.isfinite(y)}
     right = float(to_share.transform((x, axes.get_ylim()[0]))[0])
-    lines = max((in_lines(name).count("\n") + 1 for name in wanted), default=1)
-    for name, share in spread(wanted, gap * (0.3 + 0.7 * lines)).items():
+    lines = {name: in_lines(name).count("\n") + 1 for name in wanted}
+    if (figure := axes.get_figure(root=True)) is not None:
+        height = figure.get_figheight()
+        figure.set_figheight(height + max(0.0, LINE * sum(lines.values()) - AXES * height))
+    for name, share in spread(wanted, {name: gap * (0.3 + 0.7 * count) for name, count in lines.items()}).items():
         axes.annotate(
             in_lines(name),
             xy=(right, wanted[name]),
@@ -250,17 +260,23 @@ def label_ends(axes: Axes, x: float, ends: Mapping[str, float], colours: Mapping
         )
 
 
-def spread(wanted: Mapping[str, float], gap: float) -> dict[str, float]:
-    """Positions at least `gap` apart, in the given order from low to high, close to those wanted and within [0, 1]."""
+def spread(wanted: Mapping[str, float], heights: Mapping[str, float]) -> dict[str, float]:
+    """Positions close to those wanted, in their order from low to high, within [0, 1], that leave each its height.
+
+    Args:
+        wanted: position by name.
+        heights: of each name; where they take more than 1 together, all are smaller by one factor.
+    """
     names = sorted(wanted, key=lambda name: wanted[name])
-    gap = min(gap, 1 / max(len(names) - 1, 1))
-    placed: list[float] = []
-    for name in names:
-        placed.append(max(wanted[name], placed[-1] + gap) if placed else max(wanted[name], 0.0))
+    needed = [(heights[low] + heights[high]) / 2 for low, high in pairwise(names)]
+    gaps = [gap * min(1.0, 1 / sum(needed)) for gap in needed]
+    placed = [max(wanted[name], 0.0) for name in names]
+    for place, gap in enumerate(gaps):
+        placed[place + 1] = max(placed[place + 1], placed[place] + gap)
     ceiling = 1.0
     for place in range(len(placed) - 1, -1, -1):
         placed[place] = min(placed[place], ceiling)
-        ceiling = placed[place] - gap
+        ceiling = placed[place] - (gaps[place - 1] if place else 0.0)
     return dict(zip(names, placed, strict=True))
 
 

@@ -70,7 +70,7 @@ def test_more_labels_than_colours_still_have_one_each() -> None:
 
 
 def test_labels_are_pushed_apart_but_keep_their_order() -> None:
-    found = spread({"a": 0.50, "b": 0.51, "c": 0.52, "d": 0.99, "e": 1.0}, gap=0.06)
+    found = spread({"a": 0.50, "b": 0.51, "c": 0.52, "d": 0.99, "e": 1.0}, dict.fromkeys("abcde", 0.06))
     places = [found[name] for name in "abcde"]
     assert places == sorted(places)
     assert min(after - before for before, after in itertools.pairwise(places)) >= 0.06 - 1e-9
@@ -78,8 +78,27 @@ def test_labels_are_pushed_apart_but_keep_their_order() -> None:
 
 
 def test_more_labels_than_fit_share_the_height_evenly() -> None:
-    found = sorted(spread({str(name): 0.5 for name in range(50)}, gap=0.06).values())
+    wanted = {str(name): 0.5 for name in range(50)}
+    found = sorted(spread(wanted, dict.fromkeys(wanted, 0.06)).values())
     assert (found[0], found[-1]) == (pytest.approx(0, abs=1e-9), pytest.approx(1))
+
+
+def test_a_label_of_two_lines_has_twice_the_room_and_the_figure_grows_by_many() -> None:
+    found = spread({"a": 0.5, "b": 0.5, "c": 0.5}, {"a": 0.1, "b": 0.2, "c": 0.2})
+    assert found["b"] - found["a"] == pytest.approx(0.15) and found["c"] - found["b"] == pytest.approx(0.2)
+    with look():
+        heights = []
+        for count in (2, 30):
+            figure, (axes,) = new_figure(3)
+            axes.set_ylim(0, 3)
+            label_ends(
+                axes,
+                2,
+                {f"method {one}": 1.0 for one in range(count)},
+                {},
+            )
+            heights.append(figure.get_figheight())
+    assert heights[0] == 3 and heights[1] > 5
 
 
 @pytest.mark.parametrize(

@@ -322,7 +322,7 @@ def test_a_board_without_submissions_and_bad_calls(board, routebench_in, tmp_pat
     assert "expected a folder of submissions" in board_page(routebench_in, board, "nowhere").error
     assert "did you mean 'quick'" in routebench_in("board", "--board", "quik").error
     shipped = routebench_in("board", "--board", "full", "-o", "full.html")
-    assert shipped.code == 0 and (tmp_path / "full.html").read_text().count("<tr data-kind=") == 27
+    assert shipped.code == 0 and (tmp_path / "full.html").read_text().count("<tr data-kind=") == 29
 
 
 @pytest.mark.parametrize(

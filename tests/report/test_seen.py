@@ -49,12 +49,17 @@ OUTSIDE = f"""() => {{ {SHOWN}
 """What reaches over the right edge where nothing scrolls."""
 
 OVERLAPS = f"""() => {{ {SHOWN}
-  const found = [];
+  const found = [], turned = (text) => (text.getAttribute('transform') ?? '').includes('rotate(-40)');
   for (const drawing of document.querySelectorAll('svg')) {{
     const all = boxes([...drawing.querySelectorAll('text')]);
     all.forEach((one, place) => all.slice(place + 1).forEach((other) => {{
       const across = Math.min(one.right, other.right) - Math.max(one.left, other.left);
       const down = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
+      if (turned(one.one) && turned(other.one)) {{  // beside each other, where their boxes are not
+        const apart = Math.abs(one.right - other.right) * Math.sin(40 * Math.PI / 180);
+        if (apart < 8) found.push(told(one.one) + ' | ' + told(other.one));
+        return;
+      }}
       const shared = across > 0 && down > 0 ? across * down / Math.min(one.area, other.area) : 0;
       if (shared > 0.25) found.push(told(one.one) + ' | ' + told(other.one));
     }}));

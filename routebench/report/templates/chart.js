@@ -65,9 +65,9 @@ function drawAxes(chart, { x, y, without, at }, view, box, numeric, title) {
     chart.append(element("text", { x: box.left - 7, y: height + 4, "text-anchor": "end", fill: "var(--ink)" }, formatted(tick)));
   }
   chart.append(element("path", { d: `M${box.left} ${box.bottom}H${box.right}`, stroke: "var(--muted)" }));
+  const turned = !numeric && x.ticks.some((tick) => view.xname(tick).length * 7 > x.width);  // all, or some would cover others
   for (const tick of x.ticks) {
     const text = numeric ? formatted(tick) : view.xname(tick);
-    const turned = !numeric && text.length * 7 > x.width;
     const place = turned ? `translate(${at(tick) + 4} ${box.bottom + 14}) rotate(-40)` : `translate(${at(tick)} ${box.bottom + 17})`;
     chart.append(element("text", { transform: place, "text-anchor": turned ? "end" : "middle", fill: "var(--ink)" }, text.length > 26 ? `${text.slice(0, 25)}…` : text));
   }
