@@ -1,4 +1,4 @@
-"""Where the coupling of single images goes, for images that are answered rightly and for others."""
+"""Maps of the coupling of single images, of those that are answered rightly and of others."""
 
 from collections.abc import Iterator
 

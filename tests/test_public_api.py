@@ -26,6 +26,7 @@ def test_public_names_are_these():
         "check",
         "compare",
         "datasets",
+        "draw_coupling",
         "extract_features",
         "load_arrays",
         "load_fit",

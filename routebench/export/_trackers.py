@@ -187,7 +187,7 @@ def write_runs(folder: Folder, choice: Choice, name: str, output: Path) -> int:
     Args:
         folder: opened; its warnings say afterwards what was found damaged.
         choice: which part of it.
-        name: of the tracker.
+        name: the name of the tracker.
         output: the folder to write, which must not be there yet.
 
     Raises:

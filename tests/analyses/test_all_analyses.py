@@ -11,7 +11,7 @@ from routebench.analysis.figures import to_svg
 from routebench.analysis.folder import open_folder
 from routebench.notation import parse
 from routebench.registry import analyses
-from tests.analyses import test_cost_analyses, test_tuned_comparisons
+from tests.analyses import test_cost_analyses, test_sparsity_analyses, test_tuned_comparisons
 from tests.analysis.made_up_runs import made_up_runs
 from tests.studies.objects import test_objects_analyses
 from tests.studies.parts import test_parts_analysis
@@ -44,8 +44,17 @@ def folders(tmp_path_factory):
     trials = test_tuned_comparisons.trials(path / "trials", methods=(parse("em"),))
     parts = test_parts_analysis.runs_of(path / "parts")
     objects = test_objects_analyses.runs_of(path / "objects")
+    sparse = test_sparsity_analyses.runs_of(path / "sparse")
     layers = test_cost_analyses.runs_of(sizes=((9, 10), (49, 10)))
-    made = [(made_up_runs(),), (parts,), (objects,), (trials,), (layers,), (finals, replace(finals, data="another"))]
+    made = [
+        (made_up_runs(),),
+        (parts,),
+        (objects,),
+        (sparse,),
+        (trials,),
+        (layers,),
+        (finals, replace(finals, data="another")),
+    ]
     published = [tuple(open_folder(folder).parts) for folder in PUBLISHED]
     return made + sorted(published, key=lambda parts: sum(len(runs.results) for runs in parts))
 

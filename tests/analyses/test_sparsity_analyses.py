@@ -15,16 +15,16 @@ from tests.analyses.measured import parts_of
 from tests.protocols.test_sparsity import OPTIONS, Untrained
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs_of(path):
     """Two seeds of `dynamic`, and of the controls."""
     made = plan(load_suite("sparsity"), "smoke", Choices(methods=(parse("dynamic"),), seeds=range(2)))
-    parts = parts_of(
-        made,
-        tmp_path_factory.mktemp("sparsity"),
-        lambda cell: Sparsity().measure(cell.request(), OPTIONS, Untrained()),
-    )
+    parts = parts_of(made, path, lambda cell: Sparsity().measure(cell.request(), OPTIONS, Untrained()))
     return next(part for part in parts if part.model == "capsnet-small")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return runs_of(tmp_path_factory.mktemp("sparsity"))
 
 
 def test_the_table_takes_coupling_at_the_iterations_trained_with(runs):
