@@ -265,7 +265,7 @@ def spread(wanted: Mapping[str, float], heights: Mapping[str, float]) -> dict[st
 
     Args:
         wanted: position by name.
-        heights: of each name; where they take more than 1 together, all are smaller by one factor.
+        heights: the room that each name needs; where they take more than 1 together, all are smaller by one factor.
     """
     names = sorted(wanted, key=lambda name: wanted[name])
     needed = [(heights[low] + heights[high]) / 2 for low, high in pairwise(names)]
