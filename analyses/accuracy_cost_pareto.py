@@ -41,8 +41,9 @@ SIZE = (270.0, 150.0)  # of a panel, in points, at least
 LABEL = (8.0, 13.0)  # a digit, in points, with room around it
 CORNERS = ((6, 3), (6, -11), (-12, 3), (-12, -11))
 STEP, FIT = "training step, ms", "fit, s"
-FAR = 6.0
-"""A mean so many times as far below the best as the median is stands at the lower edge, so that others can be seen."""
+FAR, POINTS = 6.0, 5.0
+"""A mean stands at the lower edge, so that others can be seen, if it is further below the best than so many times the
+median is, and than so many points."""
 FRONT, OPEN, DOMINATED = "front", "not told apart", "dominated"
 WHOLE = "network"  # the suite `cost` times it as a part
 
@@ -85,6 +86,12 @@ class Front:
     noise: float
     borrowed: tuple[str, ...]
     left_out: tuple[str, ...]
+
+    @property
+    def lowest(self) -> float:
+        """The mean below which a method is too far off to be drawn in its place."""
+        means = [float(mean) for mean in self.table["mean"]]
+        return max(means) - max(FAR * (max(means) - float(np.median(means))), POINTS)
 
 
 def _title(runs: Runs) -> str:
@@ -202,12 +209,7 @@ def _by(row: Row) -> str:
 
 
 def _notes(front: Front, fronts: int) -> list[str]:
-    lowest = _lowest([float(one) for one in front.table["mean"]])
-    far = [
-        method.marked
-        for method, mean in zip(front.table["method"], front.table["mean"], strict=True)
-        if mean.mean < lowest
-    ]
+    far = [row["method"].marked for row in front.table.to_dict("records") if row["mean"].mean < front.lowest]
     notes = [
         "Numbers beside points are T, where there is room; the front has dark edges, dominated methods are pale.",
     ]
@@ -248,28 +250,23 @@ def _panels(grid: Sequence[Axes], fronts: Sequence[Front]) -> None:
 
 def _draw(axes: Axes, front: Front, marks: Mapping[str, str]) -> None:
     rows: list[Row] = [*front.table.to_dict("records")]
-    lowest = _lowest([row["mean"].mean for row in rows])
-    near = [row for row in rows if row["mean"].mean >= lowest]
-    figures.accuracy_axis(axes, [max(one, lowest) for row in near for one in _three(row["mean"]) if math.isfinite(one)])
+    near = [row for row in rows if row["mean"].mean >= front.lowest]
+    figures.accuracy_axis(
+        axes, [max(one, front.lowest) for row in near for one in _three(row["mean"]) if math.isfinite(one)]
+    )
     _cost_axis(axes, [row["cost"].mean for row in rows])
     best = [row for row in rows if row["verdict"] == FRONT]
     joined = [row["cost"].mean for row in best], [row["mean"].mean for row in best]
     axes.plot(*joined, color=palette.INK, linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)
+    for row in near:
+        _point(axes, row, front.runs, marks[row["method"].label])
     for row in rows:
-        if row in near:
-            _point(axes, row, front.runs, marks[row["method"].label])
-        else:
+        if row["mean"].mean < front.lowest:
             _at_edge(axes, row, front.runs.colour(row["method"]))
     _name_iterations(axes, near)
     axes.set(xlabel=f"cost: {front.unit}", ylabel="test accuracy, %")
     axes.set_title(f"{front.runs.data}, {front.runs.model}")
     axes.grid(visible=False, axis="x")
-
-
-def _lowest(means: Sequence[float]) -> float:
-    """The mean below which one is too far off to be drawn in its place."""
-    best = max(means)
-    return best - FAR * (best - float(np.median(means))) if len(means) > 2 else -math.inf
 
 
 def _at_edge(axes: Axes, row: Row, colour: str) -> None:

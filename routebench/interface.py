@@ -6,7 +6,7 @@ Plug-ins run in processes of their own here, as they do from the command line.
 import contextlib
 import html
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -411,7 +411,7 @@ def draw_coupling(
         plugins: files with models and methods of your own that the run was trained with; they are imported here.
 
     Returns:
-        a figure of matplotlib, which a notebook shows.
+        a figure of matplotlib, which shows itself in a notebook.
 
     Raises:
         UserError: the network is not there, an image is not, or its class capsules have no coupling.
@@ -429,7 +429,7 @@ def draw_coupling(
     record = existing(results).record(cell)
     assert record is not None  # its network was read
     test = load(record.identity.data).test
-    numbers = [images] if isinstance(images, int) else [*images]
+    numbers = [*images] if isinstance(images, Collection) else [images]
     if not numbers or not all(0 <= one < len(test) for one in numbers):
         raise UserError(f"images: expected numbers of test images, 0 to {len(test) - 1}, got {numbers}")
     if not isinstance(test, Images) or test.multi_label:

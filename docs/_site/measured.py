@@ -19,7 +19,7 @@ CAVEATS = {
     ("standard", "self-routing"): "without its authors' primary capsules; on 3,600 digits such as theirs raise 85.6 to "
     "92.9 %",
 }
-"""Words beside the number of a method in a folder, besides the method's own note."""
+"""Words beside the number of a method in a folder, by its label, besides the method's own note."""
 
 
 def rows(name: str) -> list[list[str]]:
@@ -32,15 +32,18 @@ def rows(name: str) -> list[list[str]]:
     for folder, (*_, data) in COMPARED.items():
         runs = compared(folder)
         chosen = {pair.ours.method for pair in named_pairs(runs)}
-        caveat = "".join(f" ({told})" for told in (CAVEATS.get((folder, name)), routing[name].note) if told)
         own = (row for row in comparison_of(runs).every.to_dict("records") if row["method"].name == name)
         for row in sorted(own, key=lambda row: row["method"]):
             method, gain = row["method"], row["gain"]
+            untested = gain.kind if gain.known and not gain.has_limits else ""
+            caveats = (untested, CAVEATS.get((folder, method.label)), routing[name].note)
+            caveat = "".join(f" ({told})" for told in caveats if told)
+            variant = f", {method.variant}" if method.variant else ""
             same = gain.low == gain.high == 0
             explored = gain.known and not same and chosen and method not in chosen
             marked = f"{method.iterations or '–'}{' †' if explored else ''}"
             told = "the same function" if same else f"{gain:+.2}"
-            found.append([f"[{data}](../found/{folder}.md)", marked, f"{row['mean']:±.2}", f"{told}{caveat}"])
+            found.append([f"[{data}](../found/{folder}.md){variant}", marked, f"{row['mean']:±.2}", f"{told}{caveat}"])
     return found
 
 

@@ -1,5 +1,7 @@
 """Pictures of where coupling goes: images, and below them maps for the right class and for the strongest other."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
@@ -9,39 +11,45 @@ from numpy.typing import NDArray
 from routebench.analysis import palette
 from routebench.analysis.pictures import Arrays, figure_of_sheets, hang, on_paper, tiled
 
-COLUMNS = 12
+MOST = 12
+"""Images beside each other; more of them stand below."""
+LEAST = 6
+"""Fewer leave room at the right, or they would be large."""
+
+Piece = tuple[str, Arrays]
 
 
-def figure_of_coupling(shown: dict[str, Arrays]) -> Figure | None:
-    """A figure with a sheet for each title; None without any.
+def figure_of_coupling(shown: Mapping[str, Arrays]) -> Figure | None:
+    """A figure with a sheet for each title, or several where it has many images; None without any.
 
     Args:
         shown: by title, arrays as `protocols.coupling_maps.mapped_examples` makes them.
     """
-    sheets = {title: sheet_of(arrays) for title, arrays in shown.items()}
-    return figure_of_sheets(sheets.values(), _draw, sheets, shown, above=0.55)
+    pieces = [piece for title, arrays in shown.items() for piece in _pieces(title, arrays)]
+    width = max((len(piece["coupling_images"]) for _, piece in pieces), default=0)
+    sheets = [_sheet(piece, max(width, LEAST)) for _, piece in pieces]
+    return figure_of_sheets(sheets, _draw, sheets, pieces, above=0.55)
 
 
-def sheet_of(arrays: Arrays) -> NDArray[np.uint8]:
-    """Images, maps for the right class, and maps for the other one, under each other: (row, column, colour)."""
-    images, maps = on_paper(arrays["coupling_images"]), np.asarray(arrays["coupling_maps"], dtype=float)
-    strength = maps / max(float(maps.max()), 1e-12)  # one scale for a method: white is none
-    columns = min(COLUMNS, len(images))
-    strips = []
-    for start in range(0, len(images), columns):
-        some = slice(start, start + columns)
-        size = images.shape[1:3]
-        own = [_tinted(_stretched(strength[some, number], size)) for number in range(maps.shape[1])]
-        strips.append(
-            tiled(np.concatenate((_filled(images[some], columns), *(_filled(one, columns) for one in own))), columns)
-        )
-    return np.concatenate(strips)
+def _pieces(title: str, arrays: Arrays) -> list[Piece]:
+    """The images in rows, with maps on one scale, on which white is no coupling and 1 the most of this title."""
+    maps = np.asarray(arrays["coupling_maps"], dtype=float)
+    scaled = {**arrays, "coupling_maps": maps / max(float(maps.max()), 1e-12)}
+    keys = ("coupling_images", "coupling_classes", "coupling_answers", "coupling_maps")
+    starts = range(0, len(maps), MOST)
+    return [(title if start == 0 else "", {key: scaled[key][start : start + MOST] for key in keys}) for start in starts]
 
 
-def _filled(pictures: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
-    """A whole row, with white where pictures are missing."""
-    missing = np.full((columns - len(pictures), *pictures.shape[1:]), 255, dtype=np.uint8)
-    return np.concatenate((pictures, missing))
+def _sheet(piece: Arrays, columns: int) -> NDArray[np.uint8]:
+    """Images, maps for the right class, and maps for the other one, under each other: (row, column, colour).
+
+    The colour has a fourth channel, which is 0 where fewer images than columns leave room.
+    """
+    images, maps = on_paper(piece["coupling_images"]), piece["coupling_maps"]
+    rows = [images, *(_tinted(_stretched(maps[:, number], images.shape[1:3])) for number in range(maps.shape[1]))]
+    sheet = tiled(np.concatenate(rows), len(images))
+    seen = np.dstack((sheet, np.full(sheet.shape[:2], 255, dtype=np.uint8)))
+    return np.pad(seen, ((0, 0), (0, (columns - len(images)) * (images.shape[2] + 1)), (0, 0)))
 
 
 def _stretched(maps: NDArray[np.float64], size: tuple[int, ...]) -> NDArray[np.float64]:
@@ -57,18 +65,15 @@ def _tinted(strength: NDArray[np.float64]) -> NDArray[np.uint8]:
     return np.asarray(255 * (1 - strength[..., None] * (1 - hue)), dtype=np.uint8)
 
 
-def _draw(axes: list[Axes], sheets: dict[str, NDArray[np.uint8]], shown: dict[str, Arrays]) -> None:
-    for own, (title, sheet) in zip(axes, sheets.items(), strict=True):
+def _draw(axes: list[Axes], sheets: Sequence[NDArray[np.uint8]], pieces: Sequence[Piece]) -> None:
+    """Sheets with the class above each image, and the answer where that is wrong; and what the rows show."""
+    for own, sheet, (title, piece) in zip(axes, sheets, pieces, strict=True):
         hang(own, sheet)
         own.set_title(title, pad=16)
-        _mark(own, sheet, shown[title])
-
-
-def _mark(axes: Axes, sheet: NDArray[np.uint8], arrays: Arrays) -> None:
-    """Writes above each image of the first row its class, and the answer where that is wrong; and what rows show."""
-    classes, answers = arrays["coupling_classes"][:COLUMNS], arrays["coupling_answers"][:COLUMNS]
-    width, height = sheet.shape[1] / len(classes), arrays["coupling_images"].shape[2] + 1
-    for number, ((right, other), answer) in enumerate(zip(classes, answers, strict=True)):
-        told = f"{right}" if answer == right else f"{right}→{other}"
-        axes.text((number + 0.5) * width, -1, told, ha="center", va="bottom", fontsize=8)
-    axes.set_yticks([1.5 * height, 2.5 * height], ["right", "other"], fontsize=8)
+        height, width = (size + 1 for size in piece["coupling_images"].shape[2:])
+        for number, ((right, other), answer) in enumerate(
+            zip(piece["coupling_classes"], piece["coupling_answers"], strict=True)
+        ):
+            told = f"{right}" if answer == right else f"{right}→{other}"
+            own.text((number + 0.5) * width, -1, told, ha="center", va="bottom", fontsize=8)
+        own.set_yticks([1.5 * height, 2.5 * height], ["right", "other"], fontsize=8)

@@ -1,5 +1,6 @@
 """`routebench export`: results for other programs and for papers."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,5 +100,5 @@ def _write_runs(opened: "Folder", choice: "Choice", to: str, format_: str | None
         click.echo("nothing was measured yet", err=True)
         answer(lambda: {"folder": None, "runs": 0})
         sys.exit(options.NOTHING_MEASURED)
-    tell(f"export: {runs:,} runs in {shown(output)}; next: `{SHOWN_BY[to].format(shown(output))}`")
+    tell(f"export: {runs:,} runs in {shown(output)}; next: `{SHOWN_BY[to].format(shlex.quote(shown(output)))}`")
     answer(lambda: {"folder": output, "runs": runs})

@@ -18,8 +18,6 @@ from routebench.engine.running import Progress
 from routebench.errors import UserError, printable, shown, unknown
 from routebench.export._choice import Choice
 
-Settings = dict[str, bool | int | float | str]
-
 
 class Tracker:
     """Writes finished runs into a folder of a tracker; as `progress` of `run_suite`, each run when it finishes.
@@ -30,7 +28,7 @@ class Tracker:
         metric: numbers of this metric alone; None for all.
 
     Raises:
-        UserError: the tracker is unknown, its package is not installed, or the folder cannot be written.
+        UserError: the tracker is unknown, its package is not installed, or it cannot write the folder.
     """
 
     def __init__(self, name: str, folder: str | Path, metric: str | None = None):
@@ -39,7 +37,10 @@ class Tracker:
         if find_spec(name) is None:
             told = f"pip install 'routebench[{name}]'"
             raise UserError(f"{name}: expected the package {name}, got none; {told}")
-        self.name, self.folder, self.metric = name, Path(folder), metric
+        self.name, self.folder, self.metric = name, Path(folder).absolute(), metric
+        if name == "mlflow" and {*"%?"} & {*str(self.folder)}:
+            told = f"expected a path without % and ?, which MLflow takes for something else, got {shown(self.folder)}"
+            raise UserError(f"mlflow: {told}; name another")
         atomic.expect_place(self.folder, "the export", folder=True)
 
     def __call__(self, progress: Progress) -> None:
@@ -50,7 +51,7 @@ class Tracker:
     def write(self, record: Record) -> None:
         """Writes a run: its numbers, by epoch where they have one, its settings and its status."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        TRACKERS[self.name](_Run(record, self.metric), self.folder.absolute())
+        TRACKERS[self.name](_Run(record, self.metric), self.folder)
 
 
 class _Run:
@@ -153,8 +154,8 @@ def _trackio(run: _Run, folder: Path) -> None:
 
     if Path(TRACKIO_DIR) != folder:
         raise UserError(
-            f"trackio writes into {shown(Path(TRACKIO_DIR))} in this process, and not into {shown(folder)}; "
-            "name that folder, or import trackio later"
+            f"trackio: expected a process in which it has not written elsewhere, and it has into {shown(TRACKIO_DIR)}; "
+            "start Python again, or use `routebench export`"
         )
     with contextlib.redirect_stdout(None):  # it tells where its dashboard is
         trackio.init(

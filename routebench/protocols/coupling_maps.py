@@ -4,33 +4,31 @@ import torch
 from torch import Tensor, nn
 
 from routebench.data import Images
-from routebench.protocols.traced import trace
+from routebench.protocols.traced import Trace, trace
 
 RIGHT = 6
 WRONG = 6
 
 
-def coupling_maps(network: nn.Module, pixels: Tensor, iterations: int | None) -> Tensor | None:
+def coupling_maps(traced: Trace) -> Tensor | None:
     """The coupling coefficients at each place of the grid of children, of the last sweep for the class capsules.
 
     Args:
-        network: the network in evaluation mode; it is left as it was.
-        pixels: (image, channel, height, width), values in [0, 1].
-        iterations: number of routing iterations; None for a method that has none.
+        traced: what a network did with a batch of images.
 
     Returns:
         (image, class, row, column), means over the types of children that lie there, weighted by their activations.
         Children without a grid lie in one row. None for a network whose class capsules have no coupling, or lie on a
         grid themselves.
     """
-    traced = trace(network, pixels, iterations)
     if not traced.layers:
         return None
     children, layer = traced.output.layers[-2], traced.layers[-1]
-    if layer.coupling is None or len(layer.coupling) != len(pixels):
+    images = len(children.poses)
+    if layer.coupling is None or len(layer.coupling) != images:
         return None
     rows, columns = children.poses.shape[1:3] if children.on_grid else (1, children.poses.shape[1])
-    coupling = layer.coupling.double().reshape(len(pixels), rows, columns, -1, layer.coupling.shape[2])
+    coupling = layer.coupling.double().reshape(images, rows, columns, -1, layer.coupling.shape[2])
     present = layer.present.double().reshape(*coupling.shape[:4])
     sums = torch.einsum("nhwt,nhwtk->nkhw", present, coupling)
     return (sums / present.sum(dim=3).clamp(min=1e-12)[:, None]).float()
@@ -52,12 +50,10 @@ def mapped_examples(
         the other; `coupling_answers`, (image), the classes that the network names; `coupling_maps`, (image, 2, row,
         column). Empty where `coupling_maps` finds none.
     """
-    pixels = images.pixels.to(device).to(torch.float32).div(255)
-    maps = coupling_maps(network, pixels, iterations)
+    traced = trace(network, images.pixels.to(device).to(torch.float32).div(255), iterations)
+    maps, scores = coupling_maps(traced), traced.output.scores.float().cpu()
     if maps is None:
         return {}
-    with torch.no_grad():
-        scores = network(pixels).scores.float().cpu()
     others = scores.scatter(1, images.labels[:, None], -torch.inf).argmax(dim=1)
     classes = torch.stack((images.labels, others), dim=1)
     return {

@@ -152,3 +152,11 @@ def test_a_method_that_is_far_off_stands_at_the_edge_and_leaves_the_others_room(
     assert drawn.get_ylim()[0] == pytest.approx(plain.get_ylim()[0], abs=0.5)
     assert [text.get_text() for text in drawn.texts if "12" in text.get_text()] == ["Self attention: 12"]
     assert "At the lower edge, as too far off: " in told and "At the lower edge" not in untold
+
+
+def test_among_near_equals_none_is_far_off():
+    close = {**PLANTED, "dynamic": ([1, 2], "method", "capsnet-small", [97.0, 97.0])}
+    close["em"] = ([1], "method", "capsnet-small", [96.0])  # the median is the best
+    found = find((accuracy_runs(methods=close, spread=0.0),))
+    assert "At the lower edge" not in " ".join(found.notes)
+    assert found.figure.axes[0].get_ylim()[0] < 96

@@ -80,6 +80,10 @@ def test_a_page_has_what_the_method_reached_with_what_limits_it():
     assert "| – | 89.43 ± 0.11 | – |" in section("uniform", "Published results")
     gated = section("self-routing", "Published results")
     assert "| – | 85.92 ± 0.12 | −3.52 [−3.68, −3.35] (without its authors' primary capsules; " in gated
+    theirs = "[Fashion-MNIST](../found/standard.md), Hahn's primary capsules | – |"
+    assert f"| {theirs} 87.28 ± 0.16 | −1.82 [−1.99, −1.65] |" in gated  # not without them
+    assert f"| {theirs} 89.10 ± 0.10 | – |" in section("uniform", "Published results")
+    assert "| +0.82 (seeds fell out of the others" in section("slot-attention", "Published results")
     reconstructed = section("wang-liu", "Published results").splitlines()[3:9]
     assert all("reconstructed: we had no copy of the paper" in row for row in reconstructed)
     assert "| 1 | 79.19 ± 0.10 | the same function (" in reconstructed[3]  # as uniform routing

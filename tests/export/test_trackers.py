@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -30,6 +31,12 @@ def call(tmp_path, plain, capfd):
     """Runs `export` beside a folder `results`."""
     shutil.copytree(plain, tmp_path / "results")
     return partial(Command(tmp_path, capfd), "export")
+
+
+def skip_without(name: str) -> None:
+    """Skips a test whose tracker is not installed, without importing it: trackio settles its folder then."""
+    if find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
 
 
 def in_tensorboard(folder: Path) -> Read:
@@ -116,7 +123,7 @@ def test_every_tracker_is_read_back_here_and_named_by_the_command():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of MLflow's own data base
 @pytest.mark.parametrize("name", READERS)
 def test_a_tracker_reads_the_numbers_and_settings_of_every_run(name, call, tmp_path):
-    pytest.importorskip(name)
+    skip_without(name)
     rows = pd.DataFrame(json.loads(call("--json").out)["rows"])
     # a process of its own, as a tracker keeps its folder, its threads and its handlers
     arguments = [sys.executable, "-m", "routebench", "export", "results", "--to", name, "-o", "far/runs", "--json"]
@@ -140,12 +147,17 @@ def test_one_that_is_not_installed_or_known_or_whose_folder_is_taken_is_one_line
     missing = call("--to", "wandb", "-o", "new")
     assert missing.code == 2 and "pip install 'routebench[wandb]'" in missing.error
     assert missing.error.count("\n") == 1 and [path.name for path in tmp_path.iterdir()] == ["results"]
+    monkeypatch.setattr("routebench.export._trackers.find_spec", lambda name: name)
+    for folder in ("50%", "what?x=1"):
+        refused = call("--to", "mlflow", "-o", f"{folder}/runs")
+        assert refused.code == 2 and "expected a path without % and ?" in refused.error
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
     with pytest.raises(UserError, match="did you mean 'mlflow'"):
         export.Tracker("mlfow", tmp_path / "new")
 
 
 def test_a_run_is_written_when_it_finishes(tmp_path):
-    pytest.importorskip("tensorboard")
+    skip_without("tensorboard")
     seen = []
     track = export.Tracker("tensorboard", tmp_path / "events")
 
@@ -159,3 +171,17 @@ def test_a_run_is_written_when_it_finishes(tmp_path):
     stored = [record.cell for record in Store(tmp_path / "results").records()]
     assert [count for _, count in seen] == [*range(1, len(stored) + 1)]
     assert sorted(cell for cell, _ in seen) == sorted(stored)
+
+
+def test_the_command_that_is_told_next_can_be_pasted(call):
+    skip_without("tensorboard")
+    told = call("--to", "tensorboard", "-o", "my events").out
+    assert told.endswith("; next: `tensorboard --logdir 'my events'`\n")
+
+
+def test_trackio_keeps_the_folder_that_it_was_loaded_for(tmp_path, plain):
+    skip_without("trackio")
+    record = next(iter(Store(plain).records()))
+    export.Tracker("trackio", tmp_path / "one").write(record)
+    with pytest.raises(UserError, match="expected a process in which it has not written elsewhere"):
+        export.Tracker("trackio", tmp_path / "two").write(record)

@@ -7,10 +7,12 @@ import pytest
 import torch
 
 import routebench
+from routebench.analysis.coupling import figure_of_coupling
 from routebench.data import load
 from routebench.errors import UserError
 from routebench.models import build
-from routebench.protocols.coupling_maps import coupling_maps, mapped_examples, right_and_wrong
+from routebench.protocols import coupling_maps as maps_module
+from routebench.protocols.coupling_maps import mapped_examples, right_and_wrong
 from routebench.protocols.traced import trace
 from tests.protocols.test_sparsity import Untrained, request
 
@@ -23,6 +25,10 @@ def network_of(method, model="capsnet-small", iterations=2):
 
 def pixels(count):
     return IMAGES.pixels[:count].float() / 255
+
+
+def coupling_maps(network, images, iterations):
+    return maps_module.coupling_maps(trace(network, images, iterations))
 
 
 @pytest.mark.parametrize("method", ["dynamic", "em", "self-routing", "expert-choice"])
@@ -96,3 +102,29 @@ def test_chosen_images_are_drawn_from_a_trained_run_and_others_are_refused_in_a_
     ):
         with pytest.raises(UserError, match=told.replace("[", r"\[")):
             routebench.draw_coupling(tmp_path, cell, images)
+
+
+@pytest.mark.parametrize("count", [1, 3, 14, 25])
+def test_every_image_has_its_label_and_none_is_larger_than_a_sixth(count):
+    some = load("mnist5k").test.at(torch.arange(count))
+    arrays = mapped_examples(network_of("dynamic"), some, 2, torch.device("cpu"))
+    figure = figure_of_coupling({"some": {name: value.numpy() for name, value in arrays.items()}})
+    labels = [text.get_text().split("→")[0] for axes in figure.axes for text in axes.texts]
+    assert labels == [str(int(label)) for label in some.labels]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["some"] + [""] * (len(figure.axes) - 1)
+    for axes in figure.axes:
+        sheet = np.asarray(axes.images[0].get_array())
+        assert sheet.shape[1] >= 6 * 29 - 1 and (sheet[..., 3] == 255).sum() >= 3 * 28 * 28 * len(axes.texts)
+    assert figure.get_figheight() < 3.5 * len(figure.axes)
+    assert figure._repr_svg_().count("<svg ") == 1  # as a notebook asks
+
+
+def test_one_number_alone_is_taken_and_images_of_several_classes_are_refused(tmp_path):
+    given = {"preset": "smoke", "methods": "dynamic", "results": tmp_path, "report": False}
+    run = routebench.run_suite("accuracy", data="take:200:mnist5k", **given)
+    cell = run.results.query("label == 'dynamic'")["cell"].iloc[0]
+    for one in (3, (3,)):
+        assert len(routebench.draw_coupling(tmp_path, cell, one).axes[0].texts) == 1
+    several = routebench.run_suite("overlap", **given)
+    with pytest.raises(UserError, match="expected pictures of one class each"):
+        routebench.draw_coupling(tmp_path, several.results.query("label == 'dynamic'")["cell"].iloc[0], 3)
