@@ -81,7 +81,7 @@ def look() -> AbstractContextManager[None]:
     return cast(AbstractContextManager[None], mpl.rc_context({key: grid[key] for key in grid if key in mpl.rcParams}))
 
 
-class Drawing(Figure):
+class ShownFigure(Figure):
     """A figure that a notebook shows, although pyplot does not know it."""
 
     def _repr_svg_(self) -> str:
@@ -96,7 +96,7 @@ def new_figure(height: float, columns: int = 1, rows: int = 1, **options: Any) -
         columns, rows: the numbers of axes.
         options: for `Figure.subplots`.
     """
-    figure = Drawing(figsize=(WIDTH, height), layout="constrained")
+    figure = ShownFigure(figsize=(WIDTH, height), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, [cast(Axes, axes) for axes in np.ravel(grid)]
 
