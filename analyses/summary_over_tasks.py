@@ -18,6 +18,7 @@ from routebench.analysis import (
     Runs,
     analysis_of,
     best_first,
+    few_of,
     figures,
     highest_tiers,
     palette,
@@ -91,10 +92,17 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
 
 
 def _once_a_task(parts: Iterable[Runs]) -> list[Runs]:
-    """Those with pre-specified comparisons; of a suite's presets on the same data and network only the strongest."""
+    """Those with pre-specified comparisons; of a suite's presets on the same data and network only the strongest.
+
+    Few training images of a set make no further task: the test images are the same.
+    """
     task, named = attrgetter("suite", "data", "model"), [runs for runs in parts if runs.primary]
-    best = highest_tiers(named, task)
-    return [runs for runs in named if runs.strength.tier == best[task(runs)]]
+    best, whole = highest_tiers(named, task), {task(runs) for runs in named}
+    return [
+        runs for runs in named
+        if runs.strength.tier == best[task(runs)]
+        and (few_of(runs.data)[0] is None or (runs.suite, few_of(runs.data)[1], runs.model) not in whole)
+    ]  # fmt: skip
 
 
 def _against_baseline(runs: Runs) -> dict[str, NamedPair]:

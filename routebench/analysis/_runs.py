@@ -1,6 +1,7 @@
 """All values of one suite with one preset, data set and model, keyed by method."""
 
 import hashlib
+import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
@@ -300,6 +301,29 @@ def across_data(parts: Iterable[Runs]) -> list[tuple[Runs, ...]]:
     for runs in parts:
         groups.setdefault((runs.suite, runs.preset, runs.model, runs.protocol), {}).setdefault(runs.data, runs)
     return [tuple(group[data] for data in sorted(group)) for group in groups.values() if len(group) > 1]
+
+
+def by_training_images(parts: Iterable[Runs]) -> list[dict[int | None, Runs]]:
+    """Groups of runs that differ only in the number of training images of one data set, all images first.
+
+    Args:
+        parts: runs of any suites, with any presets.
+
+    Returns:
+        runs by that number, which counts held-out images; None for all of them. Two or more in each group.
+    """
+    groups: dict[tuple[str, ...], dict[int | None, Runs]] = {}
+    for runs in parts:
+        count, data = few_of(runs.data)
+        groups.setdefault((runs.suite, data, runs.model, runs.protocol), {}).setdefault(count, runs)
+    several = (group for group in groups.values() if len(group) > 1)
+    return [dict(sorted(group.items(), key=lambda one: -(one[0] or math.inf))) for group in several]
+
+
+def few_of(data: str) -> tuple[int | None, str]:
+    """The number of training images that the name of a data set takes, and of which set: `few:500:mnist`."""
+    found = re.fullmatch(r"few:(\d+):(.+)", data)
+    return (None, data) if found is None else (int(found[1]), found[2])
 
 
 def highest_tiers(parts: Iterable[Runs], group: Callable[[Runs], Hashable]) -> dict[Hashable, int]:

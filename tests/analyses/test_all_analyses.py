@@ -53,7 +53,7 @@ def folders(tmp_path_factory):
         (sparse,),
         (trials,),
         (layers,),
-        (finals, replace(finals, data="another")),
+        (finals, replace(finals, data="another"), replace(finals, data=f"few:500:{finals.data}")),
     ]
     published = [tuple(open_folder(folder).parts) for folder in PUBLISHED]
     return made + sorted(published, key=lambda parts: sum(len(runs.results) for runs in parts))

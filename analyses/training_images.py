@@ -1,0 +1,146 @@
+"""Pre-specified comparisons against the number of training images: does a method help more where images are few?"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from matplotlib.axes import Axes
+from pandas import DataFrame
+
+from routebench.analysis import (
+    METHOD,
+    Analysis,
+    Column,
+    Row,
+    Runs,
+    Verdict,
+    analysis_of,
+    by_training_images,
+    figures,
+    palette,
+    run,
+    wording,
+)
+from routebench.analysis.named import named_table
+
+BETTER, WORSE = "▲", "▼"
+SIGNS = {
+    Verdict.BETTER: BETTER,
+    Verdict.BETTER_BY_LITTLE: BETTER,
+    Verdict.WORSE: WORSE,
+    Verdict.WORSE_BY_LITTLE: WORSE,
+}
+
+Sizes = Mapping[int | None, Runs]
+"""Parts by their number of training images; None for all of the set."""
+
+
+@analysis_of("", "training-images", place=22, folder=True)
+def training_images(parts: tuple[Runs, ...]) -> Analysis | None:
+    """Each pre-specified difference (points) for each number of training images of one data set."""
+    groups = by_training_images(runs for runs in parts if runs.primary and runs.strength.judges)
+    for sizes in groups:  # of several, the first that compares something
+        table = _table(sizes)
+        if not table.empty:
+            return _analysis(sizes, table)
+    return None
+
+
+def _analysis(sizes: Sizes, table: DataFrame) -> Analysis:
+    drawn, runs = _drawn(sizes, table), next(iter(sizes.values()))
+    return Analysis(
+        title="Number of training images",
+        reading=_reading(sizes, table),
+        table=table,
+        figure=None if drawn.empty else figures.figure_of(_draw, drawn, runs, sizes, **figures.panels_of(drawn)),
+        columns=(
+            METHOD,
+            Column("Against", "against", numeric=False),
+            *(Column(f"{_images(size)}, points", _key(size), _shown(size)) for size in sizes),
+        ),
+        notes=(
+            (
+                "Differences in test accuracy, ours less theirs, with 95 % intervals over seeds; each run has all test "
+                "images. ▲ better, ▼ worse, after Holm's correction over the pre-specified comparisons of that size."
+            ),
+            (
+                "A number of training images counts those held out too. Settings are those of the plan for each size, "
+                "and the images of a smaller one are the same for all seeds."
+            ),
+            "Drawn: differences to uniform routing. Grey: the other methods.",
+        ),
+        alternative="Gain over uniform routing against the number of training images, a panel for each method.",
+    )
+
+
+def _images(size: int | None) -> str:
+    return "All images" if size is None else f"{size:,} images"
+
+
+def _key(size: int | None) -> str:
+    return f"difference {'all' if size is None else size}"
+
+
+def _shown(size: int | None) -> Any:
+    """The form of a cell: the difference and its sign."""
+    return lambda row: f"{row[_key(size)]:+.2} {SIGNS.get(row[f'verdict {_key(size)}'], '')}".rstrip()
+
+
+def _table(sizes: Sizes) -> DataFrame:
+    """One row per comparison that every size has; a column of differences and one of verdicts for each size."""
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for size, runs in sizes.items():
+        found = named_table(runs)
+        for row in [] if found.empty else found.to_dict("records"):
+            pair = tuple((one.label, one.iterations, one.model) for one in (row["method"], row["against"]))
+            own = rows.setdefault(pair, {"method": row["method"], "against": row["against"]})
+            own |= {_key(size): row["difference"], f"verdict {_key(size)}": row["verdict"]}
+    whole = [row for row in rows.values() if all(_key(size) in row and row[_key(size)].known for size in sizes)]
+    largest = _key(next(iter(sizes)))
+
+    def place(row: Row) -> tuple[bool, float]:
+        return not row["against"].is_base, -row[largest].mean
+
+    ordered = sorted(whole, key=place)
+    return DataFrame(ordered)
+
+
+def _reading(sizes: Sizes, table: DataFrame) -> str:
+    """Counts of decided comparisons, for each baseline and size."""
+    told = []
+    for against, rows in table.groupby("against", sort=False):
+        signs = {size: [SIGNS.get(one) for one in rows[f"verdict {_key(size)}"]] for size in sizes}
+        counts = [
+            f"{own.count(BETTER)} better and {own.count(WORSE)} worse with {_images(size).lower()}"
+            for size, own in signs.items()
+        ]
+        told.append(f"Against {against}, of {wording.plural(len(rows), 'method')}: {', '.join(counts)}.")
+    return " ".join(told)
+
+
+def _drawn(sizes: Sizes, table: DataFrame) -> DataFrame:
+    """Differences to uniform routing by method and place of the size, the fewest images at the left."""
+    rows = [row for row in table.to_dict("records") if row["against"].is_base]
+    return DataFrame(
+        [
+            {"method": row["method"], "place": place, "gain": row[_key(size)]}
+            for row in rows
+            for place, size in enumerate(reversed([*sizes]))
+        ]
+    )
+
+
+def _draw(grid: list[Axes], drawn: DataFrame, runs: Runs, sizes: Sizes) -> None:
+    ends = [end for cell in drawn["gain"] for end in (cell.mean, cell.low, cell.high) if math.isfinite(end)]
+    for axes in grid:
+        axes.set_ylim(min(0.0, *ends) - 0.3, max(0.0, *ends) + 0.3)
+        axes.axhline(0, color=palette.INK, linewidth=0.8)
+        axes.set_xticks(range(len(sizes)), ["all" if size is None else f"{size:,}" for size in reversed([*sizes])])
+        axes.set_xlim(-0.3, len(sizes) - 0.7)
+    figures.multiples(grid, drawn, "place", "gain", runs.colour)
+    grid[0].figure.supxlabel("training images", fontsize=9)
+    grid[0].figure.supylabel("points over uniform routing", fontsize=9)
+
+
+if __name__ == "__main__":
+    run(training_images)
