@@ -55,10 +55,11 @@ def outputs_of(code: str, names: dict[str, Any], count: int) -> list[dict[str, A
 
 
 def _forms(value: Any) -> dict[str, list[str]]:
-    """A value as text, and as HTML where it has that form."""
+    """A value as text, and as HTML or a picture where it has that form."""
     told = {"text/plain": repr(value)}
-    if html := getattr(value, "_repr_html_", lambda: None)():
-        told["text/html"] = html
+    for form, name in (("text/html", "_repr_html_"), ("image/svg+xml", "_repr_svg_")):
+        if text := getattr(value, name, lambda: None)():
+            told[form] = text
     return {form: text.splitlines(keepends=True) for form, text in sorted(told.items())}
 
 
