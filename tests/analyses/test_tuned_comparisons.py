@@ -1,6 +1,5 @@
 """Named comparisons and tuning curves say what they were given."""
 
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -242,7 +241,7 @@ def test_a_suite_that_compares_each_t_with_one_iteration_says_so(tmp_path):
 
 def test_curves_are_the_expected_best_of_the_trials(tried):
     found = tuning_curves(tried)
-    assert len(found.table) == 29 and Counter(found.table["trials"]) == {16: 27, 48: 2}
+    assert len(found.table) == 29 and set(found.table["trials"]) == {16}
     scores = tried.by_seed("score", split="fold")
     for row in found.table.to_dict("records"):
         own = list(scores[row["method"]].values())
