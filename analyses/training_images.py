@@ -106,16 +106,17 @@ def _table(sizes: Sizes) -> DataFrame:
 
 
 def _reading(sizes: Sizes, table: DataFrame) -> str:
-    """Counts of decided comparisons, for each baseline and size."""
+    """Counts of decided comparisons, for each size and each baseline of several methods."""
     told = []
-    for against, rows in table.groupby("against", sort=False):
+    groups = [(against, rows) for against, rows in table.groupby("against", sort=False) if len(rows) > 1]
+    for against, rows in groups:
         signs = {size: [SIGNS.get(one) for one in rows[f"verdict {_key(size)}"]] for size in sizes}
         counts = [
             f"{own.count(BETTER)} better and {own.count(WORSE)} worse with {_images(size).lower()}"
             for size, own in signs.items()
         ]
         told.append(f"Against {against}, of {wording.plural(len(rows), 'method')}: {', '.join(counts)}.")
-    return " ".join(told)
+    return " ".join(told) or "Does a method help more where training images are few?"
 
 
 def _drawn(sizes: Sizes, table: DataFrame) -> DataFrame:
