@@ -183,7 +183,7 @@ def _all_shown() -> dict[str, dict[str, str]]:
 
 
 def page_of(suite: str) -> dict[str, Any]:
-    """The facts that a suite states of its page in a report: `title`, `paper` and `place`, as far as it says so."""
+    """The facts that a suite states of its page: `title`, `paper`, `menu` and `place`, as far as it says so."""
     return dict(_all_pages(tuple(loaded_plugins())).get(suite, {}))
 
 
@@ -349,7 +349,7 @@ def _shown(of: object) -> dict[str, str]:
 def _page(content: Any) -> dict[str, Any]:
     """The table `page` of a suite, as far as it is as `suite` takes it."""
     page = content if isinstance(content, dict) else {}
-    texts = {key: one_line_of(page[key]) for key in ("title", "paper") if isinstance(page.get(key), str)}
+    texts = {key: one_line_of(page[key]) for key in ("title", "paper", "menu") if isinstance(page.get(key), str)}
     return texts | ({"place": page["place"]} if type(page.get("place")) is int and page["place"] > 0 else {})
 
 

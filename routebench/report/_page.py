@@ -24,7 +24,7 @@ from routebench.report._origins import Origins, lines_of, origins_of
 from routebench.report._paper_claims import ClaimCard, claims_of
 from routebench.report._render import render
 from routebench.report._scorecard import Scorecard, scorecard_of
-from routebench.report._tabs import heading_of, is_tuning, paper_of, place_of_tab, tab_of
+from routebench.report._tabs import heading_of, is_tuning, menu_of, paper_of, place_of_tab, tab_of
 from routebench.report._values import values_of
 
 TUNING = "Tuning"
@@ -229,10 +229,10 @@ def _ids(parts: Iterable[Runs]) -> dict[str, str]:
 
 
 def _tabs(sections: Iterable[Section]) -> list[tuple[str, list[Section]]]:
-    """Tabs in order: a menu for each paper, each suite of several parts, and for trials, which come last."""
+    """Tabs in order: a menu for each paper, each suite of several parts or with others, and trials, which come last."""
     menus: dict[str, list[Section]] = {}
     for section in sections:
-        own = TUNING if is_tuning(section.runs) else section.tab
+        own = TUNING if is_tuning(section.runs) else menu_of(section.runs.suite) or section.tab
         menus.setdefault(paper_of(section.runs.suite) or own, []).append(section)
     ordered = sorted(menus.items(), key=lambda menu: menu[0] == TUNING)
     return [(name if len(own) > 1 or paper_of(own[0].runs.suite) else "", own) for name, own in ordered]

@@ -12,6 +12,11 @@ def paper_of(suite: str) -> str:
     return str(page_of(suite).get("paper", ""))
 
 
+def menu_of(suite: str) -> str:
+    """The title of the suite behind whose tab it stands; empty where it has a tab of its own."""
+    return str(page_of(suite).get("menu", ""))
+
+
 def is_tuning(runs: Runs) -> bool:
     """Tells whether a part holds trials of settings, beside which its suite's own runs are the subject."""
     return runs.protocol == "tuning"

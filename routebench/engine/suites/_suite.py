@@ -166,10 +166,14 @@ class Preset:
 
 @dataclass(frozen=True)
 class Page:
-    """The table `page` of a suite: its `title` among tabs, the `paper` that it repeats, its `place` among tabs."""
+    """The table `page` of a suite: its `title` among tabs, the `paper` that it repeats, its `place` among tabs.
+
+    `menu` is the title of another suite, behind whose tab it stands.
+    """
 
     title: Annotated[str, text("a title")]
     paper: Annotated[str, text("the name of a paper")] = ""
+    menu: Annotated[str, text("a title")] = ""
     place: Count = 10_000
 
 
