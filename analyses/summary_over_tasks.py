@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Iterable
-from operator import attrgetter
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,7 +19,6 @@ from routebench.analysis import (
     best_first,
     few_of,
     figures,
-    highest_tiers,
     palette,
     run,
     wording,
@@ -92,17 +90,18 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
 
 
 def _once_a_task(parts: Iterable[Runs]) -> list[Runs]:
-    """Those with pre-specified comparisons; of a suite's presets on the same data and network only the strongest.
+    """Of all runs with pre-specified comparisons on one data set and network, the strongest preset with most of them.
 
-    Few training images of a set make no further task: the test images are the same.
+    So each set of test images counts once, whatever suites and numbers of training images it has.
     """
-    task, named = attrgetter("suite", "data", "model"), [runs for runs in parts if runs.primary]
-    best, whole = highest_tiers(named, task), {task(runs) for runs in named}
-    return [
-        runs for runs in named
-        if runs.strength.tier == best[task(runs)]
-        and (few_of(runs.data)[0] is None or (runs.suite, few_of(runs.data)[1], runs.model) not in whole)
-    ]  # fmt: skip
+    tasks: dict[tuple[str, str], list[Runs]] = {}
+    for runs in (runs for runs in parts if runs.primary):
+        tasks.setdefault((few_of(runs.data)[1], runs.model), []).append(runs)
+
+    def worth(runs: Runs) -> tuple[bool, int, int]:
+        return few_of(runs.data)[0] is None, runs.strength.tier, len(runs.primary["pairs"])
+
+    return [max(own, key=worth) for own in tasks.values()]
 
 
 def _against_baseline(runs: Runs) -> dict[str, NamedPair]:

@@ -383,6 +383,14 @@ def test_numbers_of_training_images_need_two_of_one_data_set(runs):
     assert training_images((few, fewer_images(runs, 50))) is not None
 
 
+def test_another_suite_on_the_same_images_is_no_further_task(runs):
+    another, pairs = replace(runs, data="another"), runs.primary["pairs"]
+    fewer = replace(runs, suite="budget", primary={**runs.primary, "pairs": pairs[:2]})
+    assert summary_over_tasks((runs, fewer)) is None
+    found = summary_over_tasks((fewer, runs, another))
+    assert found.shown().equals(summary_over_tasks((runs, another)).shown()), "the one that compares most"
+
+
 def test_few_training_images_are_no_further_task(runs):
     few, another = fewer_images(runs, 500), replace(runs, data="another")
     assert summary_over_tasks((runs, few)) is None
