@@ -36,7 +36,7 @@ MISTYPED = [
     (("check", "dynamic", "--iterations", "3"), "give it with its method: 'NAME[iterations=VALUE]'"),
     (("suite", "accuracy", "--learning-rate", "1"), "a suite file sets it, in its table [training]"),
     (("suite", "accuracy", "--zzz", "1"), "No such option '--zzz'."),
-    (("tune", "sparsity"), "or tune one of accuracy, features, iterations, overlap"),
+    (("tune", "sparsity"), "or tune one of accuracy, budget, features, iterations, overlap"),
     (("tune", "accuracy", "--trials", "3"), "--trials 3 of accuracy.toml"),
     (("tune", "accuracy", "--trials", "0"), "an integer of at least 1, got '0'"),
     (("suite", "accuracy", "--method", "dynamic[detahc=true]"), "'detach'"),
@@ -174,7 +174,7 @@ def test_all_is_suggested_like_a_suite(call, tmp_path):
     assert (code, err) == (2, "Error: unknown suite 'al'; did you mean 'all'?\n")
     code, _, err = call("suite", "nothing-like-it")
     assert code == 2
-    assert "known: accuracy, all, cost" in err
+    assert "known: accuracy, all, budget, cost" in err
 
 
 @pytest.mark.parametrize("command", ["report", "export", "status"])
