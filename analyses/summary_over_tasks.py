@@ -90,9 +90,9 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
 
 
 def _once_a_task(parts: Iterable[Runs]) -> list[Runs]:
-    """Of all runs with pre-specified comparisons on one data set and network, the strongest preset with most of them.
+    """Those with pre-specified comparisons, one part for each data set and network: test images count once.
 
-    So each set of test images counts once, whatever suites and numbers of training images it has.
+    It is the strongest preset; of equals, the one that compares most. All training images go before few.
     """
     tasks: dict[tuple[str, str], list[Runs]] = {}
     for runs in (runs for runs in parts if runs.primary):

@@ -1,7 +1,7 @@
 """Pre-specified comparisons against the number of training images: does a method help more where images are few?"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -13,23 +13,17 @@ from routebench.analysis import (
     Column,
     Row,
     Runs,
-    Verdict,
     analysis_of,
-    by_training_images,
+    few_of,
     figures,
     palette,
     run,
     wording,
 )
+from routebench.analysis._verdicts import GAINS, LOSSES
 from routebench.analysis.named import named_table
 
-BETTER, WORSE = "▲", "▼"
-SIGNS = {
-    Verdict.BETTER: BETTER,
-    Verdict.BETTER_BY_LITTLE: BETTER,
-    Verdict.WORSE: WORSE,
-    Verdict.WORSE_BY_LITTLE: WORSE,
-}
+SIGNS = dict.fromkeys(GAINS, "▲") | dict.fromkeys(LOSSES, "▼")
 
 Sizes = Mapping[int | None, Runs]
 """Parts by their number of training images; None for all of the set."""
@@ -38,16 +32,16 @@ Sizes = Mapping[int | None, Runs]
 @analysis_of("", "training-images", place=22, folder=True)
 def training_images(parts: tuple[Runs, ...]) -> Analysis | None:
     """Each pre-specified difference (points) for each number of training images of one data set."""
-    groups = by_training_images(runs for runs in parts if runs.primary and runs.strength.judges)
-    for sizes in groups:  # of several, the first that compares something
-        table = _table(sizes)
-        if not table.empty:
-            return _analysis(sizes, table)
-    return None
-
-
-def _analysis(sizes: Sizes, table: DataFrame) -> Analysis:
-    drawn, runs = _drawn(sizes, table), next(iter(sizes.values()))
+    groups = _groups(runs for runs in parts if runs.primary and runs.strength.judges)
+    found = [(sizes, table) for sizes in groups if not (table := _table(sizes)).empty]
+    if not found:
+        return None
+    (sizes, table), *others = found
+    runs = next(iter(sizes.values()))
+    drawn = _drawn(sizes, table)
+    left = [
+        f"suite {one.suite} on {few_of(one.data)[1]}" for other, _ in others for one in [next(iter(other.values()))]
+    ]
     return Analysis(
         title="Number of training images",
         reading=_reading(sizes, table),
@@ -67,10 +61,32 @@ def _analysis(sizes: Sizes, table: DataFrame) -> Analysis:
                 "A number of training images counts those held out too. Settings are those of the plan for each size, "
                 "and the images of a smaller one are the same for all seeds."
             ),
+            f"Suite {runs.suite} on {few_of(runs.data)[1]}, {runs.model}.",
+            *([f"Not shown, in a folder of its own each is: {wording.listed(left, len(left))}."] if left else []),
+            *_notes_on_missing(sizes, table),
             "Drawn: differences to uniform routing. Grey: the other methods.",
         ),
         alternative="Gain over uniform routing against the number of training images, a panel for each method.",
     )
+
+
+def _groups(parts: Iterable[Runs]) -> list[Sizes]:
+    """Groups of runs that differ only in the number of training images of one data set, all images first."""
+    groups: dict[tuple[str, ...], dict[int | None, Runs]] = {}
+    for runs in parts:
+        count, data = few_of(runs.data)
+        own = groups.setdefault((runs.suite, data, runs.model, runs.protocol), {})
+        if count not in own or runs.strength.tier > own[count].strength.tier:
+            own[count] = runs
+    several = (group for group in groups.values() if len(group) > 1)
+    return [dict(sorted(group.items(), key=lambda one: -(one[0] or math.inf))) for group in several]
+
+
+def _notes_on_missing(sizes: Sizes, table: DataFrame) -> list[str]:
+    """Tells of comparisons that only some sizes have; empty where all have all."""
+    counts = {_images(size).lower(): len(named_table(runs)) - len(table) for size, runs in sizes.items()}
+    told = [f"{count} with {images}" for images, count in counts.items() if count]
+    return [f"Left out, because not every size has them: {wording.listed(told)}."] if told else []
 
 
 def _images(size: int | None) -> str:
@@ -108,12 +124,12 @@ def _table(sizes: Sizes) -> DataFrame:
 def _reading(sizes: Sizes, table: DataFrame) -> str:
     """Counts of decided comparisons, for each size and each baseline of several methods."""
     told = []
-    groups = [(against, rows) for against, rows in table.groupby("against", sort=False) if len(rows) > 1]
-    for against, rows in groups:
-        signs = {size: [SIGNS.get(one) for one in rows[f"verdict {_key(size)}"]] for size in sizes}
+    several = table[table.groupby("against")["method"].transform("size") > 1]
+    for against, rows in several.groupby("against", sort=False):
+        verdicts = {size: rows[f"verdict {_key(size)}"] for size in sizes}
         counts = [
-            f"{own.count(BETTER)} better and {own.count(WORSE)} worse with {_images(size).lower()}"
-            for size, own in signs.items()
+            f"{own.isin(GAINS).sum()} better and {own.isin(LOSSES).sum()} worse with {_images(size).lower()}"
+            for size, own in verdicts.items()
         ]
         told.append(f"Against {against}, of {wording.plural(len(rows), 'method')}: {', '.join(counts)}.")
     return " ".join(told) or "Does a method help more where training images are few?"

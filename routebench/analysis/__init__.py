@@ -25,7 +25,7 @@ from routebench.analysis._estimate import (
 )
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._result import Analysis, Main, Role, analysis_of
-from routebench.analysis._runs import Runs, by_training_images, few_of, highest_tiers, means_over_seeds
+from routebench.analysis._runs import Runs, few_of, highest_tiers, means_over_seeds
 from routebench.analysis._script import run
 from routebench.analysis._table import (
     METHOD,
@@ -73,7 +73,6 @@ __all__ = [
     "believed",
     "best_first",
     "by_method",
-    "by_training_images",
     "corrected",
     "difference",
     "few_of",

@@ -1,7 +1,6 @@
 """All values of one suite with one preset, data set and model, keyed by method."""
 
 import hashlib
-import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
@@ -296,28 +295,15 @@ def means_over_seeds(values: DataFrame, by: Iterable[str] = ()) -> DataFrame:
 
 
 def across_data(parts: Iterable[Runs]) -> list[tuple[Runs, ...]]:
-    """Groups of runs that differ only in the data set, with at least two data sets, sorted by name."""
-    groups: dict[tuple[str, ...], dict[str, Runs]] = {}
-    for runs in parts:
-        groups.setdefault((runs.suite, runs.preset, runs.model, runs.protocol), {}).setdefault(runs.data, runs)
-    return [tuple(group[data] for data in sorted(group)) for group in groups.values() if len(group) > 1]
+    """Groups of runs that differ only in the data set, with at least two data sets, sorted by name.
 
-
-def by_training_images(parts: Iterable[Runs]) -> list[dict[int | None, Runs]]:
-    """Groups of runs that differ only in the number of training images of one data set, all images first.
-
-    Args:
-        parts: runs of any suites, with any presets.
-
-    Returns:
-        runs by that number, which counts held-out images; None for all of them. Two or more in each group.
+    Few training images of a set are no further data set: the test images are the same. All of them stand for it.
     """
-    groups: dict[tuple[str, ...], dict[int | None, Runs]] = {}
-    for runs in parts:
-        count, data = few_of(runs.data)
-        groups.setdefault((runs.suite, data, runs.model, runs.protocol), {}).setdefault(count, runs)
-    several = (group for group in groups.values() if len(group) > 1)
-    return [dict(sorted(group.items(), key=lambda one: -(one[0] or math.inf))) for group in several]
+    groups: dict[tuple[str, ...], dict[str, Runs]] = {}
+    for runs in sorted(parts, key=lambda runs: few_of(runs.data)[0] is not None):
+        own = groups.setdefault((runs.suite, runs.preset, runs.model, runs.protocol), {})
+        own.setdefault(few_of(runs.data)[1], runs)
+    return [tuple(group[data] for data in sorted(group)) for group in groups.values() if len(group) > 1]
 
 
 def few_of(data: str) -> tuple[int | None, str]:

@@ -230,9 +230,11 @@ def _ids(parts: Iterable[Runs]) -> dict[str, str]:
 
 def _tabs(sections: Iterable[Section]) -> list[tuple[str, list[Section]]]:
     """Tabs in order: a menu for each paper, each suite of several parts or with others, and trials, which come last."""
-    menus: dict[str, list[Section]] = {}
+    sections, menus = [*sections], dict[str, list[Section]]()
+    there = {section.tab for section in sections}
     for section in sections:
-        own = TUNING if is_tuning(section.runs) else menu_of(section.runs.suite) or section.tab
+        beside = menu_of(section.runs.suite)
+        own = TUNING if is_tuning(section.runs) else beside if beside in there else section.tab
         menus.setdefault(paper_of(section.runs.suite) or own, []).append(section)
     ordered = sorted(menus.items(), key=lambda menu: menu[0] == TUNING)
     return [(name if len(own) > 1 or paper_of(own[0].runs.suite) else "", own) for name, own in ordered]

@@ -1,6 +1,8 @@
 """Titles of pages for readers, and the order of their tabs: as suites have them in their table `page`."""
 
-from routebench.analysis import Runs
+import math
+
+from routebench.analysis import Runs, few_of
 from routebench.catalogue import page_of
 
 LAST = 10_000
@@ -43,14 +45,14 @@ def heading_of(runs: Runs) -> str:
     return f"{whole_title_of(runs.suite)}{': tuning' if is_tuning(runs) else ''}"
 
 
-def place_of_tab(runs: Runs) -> tuple[int, str, tuple[bool, int, bool]]:
+def place_of_tab(runs: Runs) -> tuple[int, str, tuple[bool, int, bool, float]]:
     """Sort key of a part's tab: by suite, then by preset."""
     return page_of(runs.suite).get("place", LAST), runs.suite, place_of_preset(runs)
 
 
-def place_of_preset(runs: Runs) -> tuple[bool, int, bool]:
+def place_of_preset(runs: Runs) -> tuple[bool, int, bool, float]:
     """Sort key of a part among those of its suite: the strongest preset first, trials of settings last.
 
-    `full` stands before presets of the user's own.
+    `full` stands before presets of the user's own, and more training images of a data set before fewer.
     """
-    return is_tuning(runs), -runs.strength.tier, runs.preset != "full"
+    return is_tuning(runs), -runs.strength.tier, runs.preset != "full", -(few_of(runs.data)[0] or math.inf)

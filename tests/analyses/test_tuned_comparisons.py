@@ -9,10 +9,8 @@ from analyses.accuracy_table import accuracy_table
 from analyses.learning_curves import learning_curves
 from analyses.primary_comparisons import primary_comparisons
 from analyses.summary_over_tasks import summary_over_tasks
-from analyses.training_images import training_images
 from analyses.tuning_curves import tuning_curves
 from routebench.analysis import Verdict
-from routebench.analysis._verdicts import GAINS
 from routebench.analysis.comparison import gains_of
 from routebench.analysis.named import is_over_first, named_gains, named_table, over_first
 from routebench.engine.suites import Choices, load_suite, plan
@@ -334,70 +332,12 @@ def test_one_task_needs_no_summary(runs):
     assert summary_over_tasks((replace(runs, preset="quick"), replace(runs, preset="full"))) is None
 
 
-def fewer_images(runs, count, change=lambda method: 0.0):
-    """The same runs as if on few of the training images, with other accuracies."""
-    results = runs.results.copy()
-    is_accuracy = results["metric"] == "accuracy"
-    moved = [change(runs.methods[cell]) for cell in results.loc[is_accuracy, "cell"]]
-    results.loc[is_accuracy, "value"] += moved
-    return replace(runs, preset=f"few-{count}", data=f"few:{count}:{runs.data}", results=results)
-
-
-def test_comparisons_stand_beside_each_other_for_each_number_of_training_images(runs):
-    """With 500 images, em loses what it gains with all; with 50, nothing changes but that all is 20 points lower."""
-    few = fewer_images(runs, 500, lambda method: -6.0 * (method.label == "em"))
-    fewest = fewer_images(runs, 50, lambda method: -20.0)
-    found = training_images((fewest, runs, few))
-    table, named = found.table, named_table(runs)
-    assert len(table) == len(named) and list(found.shown())[2:] == [
-        "All images, points",
-        "500 images, points",
-        "50 images, points",
-    ]
-    rows = {(row["method"].label, row["against"].label): row for row in table.to_dict("records")}
-    whole = {(row["method"].label, row["against"].label): row for row in named.to_dict("records")}
-    for pair, row in rows.items():
-        assert (
-            row["difference all"] == whole[pair]["difference"]
-            and row["verdict difference all"] == whole[pair]["verdict"]
-        )
-        assert row["difference 50"].mean == pytest.approx(row["difference all"].mean)
-    em = rows["em", "uniform"]
-    assert em["difference 500"].mean == pytest.approx(em["difference all"].mean - 6)
-    assert (em["verdict difference all"], em["verdict difference 500"]) == (Verdict.BETTER, Verdict.WORSE)
-    shown = found.shown().set_index(["Method", "Against"]).loc["EM, T = 3", "Uniform routing"]
-    assert shown["All images, points"].endswith("▲") and shown["500 images, points"].endswith("▼")
-    base = [row for row in table.to_dict("records") if row["against"].is_base]
-    better = {size: sum(row[f"verdict difference {size}"] in GAINS for row in base) for size in ("all", 500)}
-    assert better["all"] == better[500] + 1
-    told = found.reading.split("Against ")[1]
-    assert f"{better['all']} better" in told and f"{better[500]} better" in told
-
-
-def test_numbers_of_training_images_need_two_of_one_data_set(runs):
-    few = fewer_images(runs, 500)
-    assert training_images((runs,)) is None and training_images((few,)) is None
-    assert training_images((runs, replace(few, data="few:500:another"))) is None
-    assert training_images((runs, replace(few, model="another"))) is None
-    assert training_images((replace(runs, primary={}), few)) is None
-    assert training_images((few, fewer_images(runs, 50))) is not None
-
-
 def test_another_suite_on_the_same_images_is_no_further_task(runs):
     another, pairs = replace(runs, data="another"), runs.primary["pairs"]
     fewer = replace(runs, suite="budget", primary={**runs.primary, "pairs": pairs[:2]})
     assert summary_over_tasks((runs, fewer)) is None
     found = summary_over_tasks((fewer, runs, another))
     assert found.shown().equals(summary_over_tasks((runs, another)).shown()), "the one that compares most"
-
-
-def test_few_training_images_are_no_further_task(runs):
-    few, another = fewer_images(runs, 500), replace(runs, data="another")
-    assert summary_over_tasks((runs, few)) is None
-    pair, beside = summary_over_tasks((runs, another)), summary_over_tasks((runs, few, another))
-    assert pair.shown().equals(beside.shown()) and pair.reading == beside.reading
-    alone = summary_over_tasks((few, another))
-    assert alone.reading.startswith("Over 2 tasks"), "few images of a set that is not there itself are a task"
 
 
 def test_curves_that_still_rise_are_named(runs):

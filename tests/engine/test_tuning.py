@@ -383,3 +383,18 @@ def test_one_iteration_of_dynamic_is_equal_coupling_to_the_last_bit():
         found.append((output.logits, network.layers[0].weight.grad))
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)
+
+
+def test_the_larger_budget_begins_with_the_trials_of_the_smaller_one():
+    """`budget` says so of `standard`: the same space, folds and recipe, and 32 settings after its 16."""
+    more, fewer = load_suite("budget"), load_suite("standard")
+    assert (more.tuning.trials, fewer.tuning.trials) == (48, 16)
+    assert replace(more.tuning, trials=16, studies=2) == fewer.tuning and more.training == fewer.training
+    first = plan(fewer, "smoke", Choices(tuning=True))
+    points = {(entry_of(cell), cell.identity.options["trial"]): point_of(cell) for cell in first.cells}
+    larger = plan(more, "smoke", Choices(tuning=True)).cells
+    shared = [cell for cell in larger if (entry_of(cell), cell.identity.options["trial"]) in points]
+    assert Counter(map(entry_of, larger)) == Counter(dict.fromkeys(map(entry_of, larger), 48))
+    assert len(shared) == 16 * len({*map(entry_of, larger)})
+    for cell in shared:
+        assert point_of(cell) == points[entry_of(cell), cell.identity.options["trial"]]

@@ -345,3 +345,24 @@ PUBLISHED = sorted((Path(routebench.__file__).parents[1] / "reports").glob("*/re
 def test_published_pages_speak_the_words_of_today(page):
     whole = re.sub(r"<(script|style|svg).*?</\1>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert {found[0] for found in FORMER.finditer(re.sub(r"<[^>]*>", " ", whole))} == set()
+
+
+def test_a_suite_stands_in_the_menu_that_it_names_where_the_page_has_that(tmp_path, monkeypatch):
+    """`budget` names that of `standard`."""
+    monkeypatch.setattr("routebench.report._page.analyses", {"accuracy-table": analyses["accuracy-table"]})
+    few = {name: METHODS[name] for name in ("dynamic", "uniform")}
+
+    def menus(suite, data, time):
+        records = made_up_records(seeds=2, methods=few, failures=False)
+        for record in records:
+            record["identity"] |= {"suite": suite, "data": data}
+            record["cell"] = hashlib.sha256(f"{suite} {data} {record['cell']}".encode()).hexdigest()[:16]
+        write_folder(tmp_path, records, suite=suite, time=time)
+        text = write_report(tmp_path).page.read_text(encoding="utf-8")
+        (tabs,) = re.findall(r"<nav .*?</nav>", text, re.DOTALL)
+        found = re.findall(r"<details><summary>(.*?)</summary><ul>(.*?)</ul>", tabs, re.DOTALL)
+        return {name: [items.count(title) for title in ("Standard", "Tuning budget")] for name, items in found[:-1]}
+
+    assert menus("budget", "a", 0) == {}
+    assert menus("budget", "b", 1) == {"Tuning budget": [0, 2]}
+    assert menus("standard", "a", 2) == {"Standard": [1, 2]}
