@@ -1,9 +1,11 @@
 """Accuracy against cost: the Pareto front, and which methods are significantly dominated."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,7 @@ VERDICTS = (
 )
 PANELS = 3
 SIZE = (270.0, 150.0)  # of a panel, in points, at least
+WIDE = 60  # characters of a panel's title in a line
 LABEL = (8.0, 13.0)  # a digit, in points, with room around it
 CORNERS = ((6, 3), (6, -11), (-12, 3), (-12, -11))
 STEP, FIT = "training step, ms", "fit, s"
@@ -45,7 +48,6 @@ FAR, POINTS = 6.0, 5.0
 """A mean stands at the lower edge, so that others can be seen, if it is further below the best than so many times the
 median is, and than so many points."""
 FRONT, OPEN, DOMINATED = "front", "not told apart", "dominated"
-WHOLE = "network"  # the suite `cost` times it as a part
 
 
 @analysis_of("", "pareto", place=20, folder=True, role=Role.PRICE)
@@ -53,6 +55,7 @@ def accuracy_cost_pareto(parts: tuple[Runs, ...]) -> Analysis | None:
     """Accuracy (%) and cost of every method and T; costs are those of the suite `cost`, or else of the shortest fit."""
     fronts = [front for part in parts if part.protocol == "accuracy" and (front := _front(part, parts)) is not None]
     fronts = [front for front in fronts if front.unit == STEP] or fronts
+    fronts.sort(key=lambda front: -len(front.table))
     if not fronts:
         return None
     shown = fronts[:PANELS]
@@ -76,7 +79,7 @@ class Front:
         table: one row per method and T with both numbers, the cheapest first.
         unit: the unit of the cost, `STEP` or `FIT`.
         noise: relative difference that two measurements of one cost may have; NaN if unknown.
-        borrowed: labels whose cost was measured with other hyperparameters.
+        borrowed: labels whose cost is that of the default hyperparameters.
         left_out: names without a cost.
     """
 
@@ -106,7 +109,7 @@ def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
         return None
     timed = (part for part in parts if part.protocol == "cost")
     measure = next((part for part in timed if (part.model, part.data) == (runs.model, runs.data)), None)
-    costs = {} if measure is None else _step_costs(measure, entries)
+    costs = {} if measure is None else _step_costs(measure, runs, entries)
     unit = STEP if len(costs) > 1 else FIT
     if unit == FIT:
         costs = _fit_costs(runs, entries)
@@ -125,18 +128,24 @@ def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
     table = DataFrame({**row, **verdict} for row, verdict in zip(rows, _verdicts(runs, rows), strict=True))
     table["order"] = [-row["mean"].mean for row in rows]
     table = table.assign(price=[row["cost"].mean for row in rows]).sort_values(["price", "order"], kind="stable")
-    noise = cost.step_costs(measure, WHOLE)[1] if measure is not None and unit == STEP else math.nan
+    noise = cost.step_costs(measure, cost.WHOLE)[1] if measure is not None and unit == STEP else math.nan
     borrowed = sorted({row["method"].label for row in rows if row["borrowed"]})
     left_out = tuple(method.marked for method in entries if method not in costs)
     return Front(runs, table.reset_index(drop=True), unit, noise, tuple(borrowed), left_out)
 
 
-def _step_costs(measure: Runs, entries: Iterable[Method]) -> dict[Method, dict[str, Any]]:
-    """Milliseconds per training step and of inference at the largest batch, on the fastest back end."""
+def _step_costs(measure: Runs, runs: Runs, entries: Iterable[Method]) -> dict[Method, dict[str, Any]]:
+    """Milliseconds per training step and of inference at the largest batch, on the fastest back end.
+
+    A method that was timed with other tuned settings has none: they may change what a step does.
+    """
     training, inference = (_by_place(measure, metric) for metric in ("training_time", "inference_time"))
+    timed, chosen = _tuned(measure), _tuned(runs)
     found = {}
     for method in entries:
         steps = method.iterations or 0
+        if timed and timed.get((method.label, steps)) != chosen.get((method.label, steps)):
+            continue
         for label in (method.label, method.label.partition("[")[0]):
             if (label, steps) in training:
                 known = {"cost": training[label, steps], "borrowed": label != method.label}
@@ -145,9 +154,18 @@ def _step_costs(measure: Runs, entries: Iterable[Method]) -> dict[Method, dict[s
     return found
 
 
+def _tuned(runs: Runs) -> dict[tuple[str, int], list[str]]:
+    """The tuned settings of each label and T, in words; empty where nothing was tuned."""
+    found: dict[tuple[str, int], set[str]] = {}
+    for cell, method in runs.methods.items():
+        if point := runs.tuning(cell).get("point"):
+            found.setdefault((method.label, method.iterations or 0), set()).add(repr(sorted(point.items())))
+    return {place: sorted(own) for place, own in found.items()}
+
+
 def _by_place(measure: Runs, metric: str) -> dict[tuple[str, int], Estimate]:
     """The cost of a step by label and T."""
-    table, _ = cost.step_costs(measure, WHOLE, metric)
+    table, _ = cost.step_costs(measure, cost.WHOLE, metric)
     return {(row["method"].label, row["method"].iterations or 0): row["mean"] for row in table.to_dict("records")}
 
 
@@ -230,7 +248,7 @@ def _notes(front: Front, fronts: int) -> list[str]:
     if far:
         notes.append(f"At the lower edge, as too far off: {wording.listed(far, 6)}.")
     if front.left_out:
-        notes.append(f"No cost, hence not here: {wording.listed(list(front.left_out), 6)}.")
+        notes.append(f"No cost with these settings, hence not here: {wording.listed(list(front.left_out), 6)}.")
     if fronts > PANELS:
         notes.append(f"The figure has the first {PANELS} of {fronts} comparisons, the table all.")
     return notes
@@ -240,15 +258,17 @@ def _panels(grid: Sequence[Axes], fronts: Sequence[Front]) -> None:
     titles = {method.label: method.title for front in fronts for method in front.table["method"]}
     labels = sorted(titles)
     marks = {label: figures.MARKERS[place % len(figures.MARKERS)] for place, label in enumerate(labels)}
+    alike = Counter((front.runs.data, front.runs.model) for front in fronts)
     for axes, front in zip(grid, fronts, strict=True):
-        _draw(axes, front, marks)
+        suite = f"{front.runs.suite}: " if alike[front.runs.data, front.runs.model] > 1 else ""
+        _draw(axes, front, marks, suite)
     colours = {label: colour for front in fronts for label, colour in front.runs.colours.items()}
     for label in labels:
         grid[0].plot([], [], marks[label], color=colours.get(label, palette.MUTED), label=titles[label])
     figures.legend_below(grid[0])
 
 
-def _draw(axes: Axes, front: Front, marks: Mapping[str, str]) -> None:
+def _draw(axes: Axes, front: Front, marks: Mapping[str, str], suite: str) -> None:
     rows: list[Row] = [*front.table.to_dict("records")]
     near = [row for row in rows if row["mean"].mean >= front.lowest]
     figures.accuracy_axis(
@@ -265,7 +285,7 @@ def _draw(axes: Axes, front: Front, marks: Mapping[str, str]) -> None:
             _at_edge(axes, row, front.runs.colour(row["method"]))
     _name_iterations(axes, near)
     axes.set(xlabel=f"cost: {front.unit}", ylabel="test accuracy, %")
-    axes.set_title(f"{front.runs.data}, {front.runs.model}")
+    axes.set_title(fill(f"{suite}{front.runs.data}, {front.runs.model}", WIDE))
     axes.grid(visible=False, axis="x")
 
 

@@ -5,7 +5,18 @@ import math
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Main, Method, Row, Runs, analysis_of, numbers, run, wording
-from routebench.analysis.cost import MEGABYTE, Costs, costs_of, noise_in_words, part_in_words, parts_of, step_costs
+from routebench.analysis.cost import (
+    MEGABYTE,
+    WHOLE,
+    Costs,
+    costs_of,
+    largest_layer,
+    layers_by_size,
+    noise_in_words,
+    part_in_words,
+    parts_of,
+    step_costs,
+)
 
 EXTRA = "slope of the straight line over T, with its 95 % interval"
 DISTANCE = (
@@ -28,7 +39,7 @@ def cost_table(runs: Runs) -> Analysis | None:
         return None
     return Analysis(
         title="What one more iteration costs",
-        reading=_reading(found),
+        reading=" ".join([*_by_size(runs), _reading(found)]),
         table=found.table,
         columns=_columns(found.table),
         notes=(*_notes(found), *found.absent),
@@ -37,14 +48,19 @@ def cost_table(runs: Runs) -> Analysis | None:
 
 
 def _main(runs: Runs) -> Main | None:
-    """The time of a training step of the whole network, as a multiple of that of uniform routing where it was timed."""
-    steps, noise = step_costs(runs, "network")
+    """The time of a training step as a multiple of that of uniform routing where it was timed.
+
+    Of the whole network, or of the largest layer where layers were timed by tokens and parents.
+    """
+    part = WHOLE if (largest := largest_layer(runs)) is None else largest
+    steps, noise = step_costs(runs, part)
     if steps.empty:
         return None
+    title = "" if part == WHOLE else f"{part_in_words(part)[:1].upper()}{part_in_words(part)[1:]}"
     told = f"× uniform routing, less is better; {100 * noise:.2g} % is noise"
-    shown = _multiples(steps, noise)
+    shown, small = _multiples(steps, noise), _small(runs, part)
     return Main.of(
-        "training_time", "mean", table=steps, shown=shown, small=_small(runs), explained=told if shown else ""
+        "training_time", "mean", title, table=steps, shown=shown, small=small, explained=told if shown else ""
     )
 
 
@@ -56,13 +72,13 @@ def _multiples(table: DataFrame, noise: float) -> dict[Method, str]:
     return {method: f"{wording.within(ratio, noise * ratio)} ×" for method, ratio in ratios.items()}
 
 
-def _small(runs: Runs) -> dict[Method, str]:
+def _small(runs: Runs, part: str) -> dict[Method, str]:
     """`inference 1.1 ×, 17 MB` by method: inference by that of uniform routing, and memory of a training step."""
-    times = _multiples(*step_costs(runs, "network", "inference_time"))
-    memory, _ = step_costs(runs, "network", "training_memory")
+    times = _multiples(*step_costs(runs, part, "inference_time"))
+    memory, _ = step_costs(runs, part, "training_memory")
     told = {method: [f"inference {text}"] for method, text in times.items()}
     for row in memory.to_dict("records"):
-        told.setdefault(row["method"], []).append(f"{row['mean'].mean / MEGABYTE:.0f} MB")
+        told.setdefault(row["method"], []).append(f"{_megabytes(row['mean'].mean / MEGABYTE)} MB")
     return {method: ", ".join(texts) for method, texts in told.items()}
 
 
@@ -115,6 +131,18 @@ def _reading(found: Costs) -> str:
     return f"{'. '.join([*sentences, noise_in_words(found).capitalize()])}."
 
 
+def _by_size(runs: Runs) -> list[str]:
+    """Of layers that were timed by tokens and parents, the least and the most that the largest takes."""
+    table = layers_by_size(runs)
+    if table.empty:
+        return []
+    largest = table[table["part"] == largest_layer(runs)].sort_values("ms").to_dict("records")
+    low, high = (f"{wording.significant(row['ms'])} ms ({row['method']})" for row in (largest[0], largest[-1]))
+    tokens, parents = largest[0]["tokens"], largest[0]["parents"]
+    where = f"With {tokens:,} tokens and {parents:,} parents"
+    return [f"{where}, a training step of one layer takes {low} to {high}."]
+
+
 def _clause(row: Row, noise: float) -> str:
     """`2 ms and 0.5 MB with EM`: of the time only the digits that stand out from noise."""
     memory = f" and {_megabytes(row['mb_extra'].mean)} MB" if row["mb_extra"].known else ""
@@ -124,7 +152,7 @@ def _clause(row: Row, noise: float) -> str:
 
 
 def _megabytes(value: float) -> str:
-    return "less than 0.1" if abs(value) < 0.1 else wording.fixed(value, 1)
+    return "less than 0.1" if abs(value) < 0.1 else wording.fixed(value, 1 if abs(value) < 10 else 0)
 
 
 def _notes(found: Costs) -> list[str]:

@@ -15,6 +15,7 @@ from routebench.analysis import (
     Estimate,
     Row,
     Runs,
+    Verdict,
     analysis_of,
     best_first,
     few_of,
@@ -23,7 +24,7 @@ from routebench.analysis import (
     run,
     wording,
 )
-from routebench.analysis.named import NamedPair, named_pairs
+from routebench.analysis.named import NamedPair, named_gains, named_pairs
 from routebench.statistics import (
     interquartile_mean_over_tasks,
     performance_profile,
@@ -44,8 +45,8 @@ LOST = (
 @analysis_of("", "summary-over-tasks", place=91, folder=True)
 def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
     """Differences to uniform routing: interquartile mean, chance of improvement, profiles (Agarwal et al. 2021)."""
-    asked = {runs.name: _against_baseline(runs) for runs in _once_a_task(parts)}
-    tasks = {name: pairs for name, pairs in asked.items() if pairs}
+    asked = {runs.name: (runs, _against_baseline(runs)) for runs in _once_a_task(parts)}
+    tasks = {name: pairs for name, (_, pairs) in asked.items() if pairs}
     if len(tasks) < 2:
         return None
     first, *others = tasks.values()
@@ -53,7 +54,8 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
     by_label = {label: [own[label] for own in tasks.values()] for label in shared}
     if not by_label:
         return None
-    table = DataFrame([_row(label, pairs) for label, pairs in by_label.items()])
+    untested = {label for runs, _ in asked.values() for label in _untested(runs)}
+    table = DataFrame([{**_row(label, pairs), "untested": label in untested} for label, pairs in by_label.items()])
     table = best_first(best_first(table, "iqm"), "present")
     return Analysis(
         title="Over all tasks",
@@ -84,6 +86,7 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
                 "not drawn: other tasks may say otherwise."
             ),
             *((LOST,) if (table["finished"] < table["planned"]).any() else ()),
+            *_left_open(table),
         ),
         alternative="Performance profiles: the share of runs that gain more than so many points over uniform routing.",
     )
@@ -109,6 +112,18 @@ def _against_baseline(runs: Runs) -> dict[str, NamedPair]:
     found = [pair for pair in named_pairs(runs) if pair.theirs.method.is_base and pair.seeds]
     often = Counter(pair.ours.method.label for pair in found)
     return {pair.ours.method.label: pair for pair in found if often[pair.ours.method.label] == 1}
+
+
+def _untested(runs: Runs) -> set[str]:
+    """Labels of methods whose comparison with uniform routing allows no test."""
+    gains = named_gains(runs) or {}
+    return {method.label for method, gain in gains.items() if gain.known and gain.verdict is Verdict.UNTESTABLE}
+
+
+def _left_open(table: DataFrame) -> list[str]:
+    titles = [*table.loc[table["untested"], "title"]]
+    told = "Not called better or worse, as no test is possible in one of the tasks"
+    return [f"{told}: {wording.listed(titles, 8)}."] if titles else []
 
 
 def _gains(pairs: Tasks) -> list[NDArray[np.float64]]:
@@ -143,8 +158,9 @@ def _colours(parts: tuple[Runs, ...]) -> dict[str, str]:
 
 def _reading(table: DataFrame, tasks: int) -> str:
     rows = table.to_dict("records")
-    above = [f"{row['title']}{_counted(row)}" for row in rows if row["iqm"].low > 0 and not row["lost"]]
-    below = [f"{row['title']}{_counted(row)}" for row in rows if row["iqm"].high < 0]
+    told_apart = [row for row in rows if not row["untested"]]
+    above = [f"{row['title']}{_counted(row)}" for row in told_apart if row["iqm"].low > 0 and not row["lost"]]
+    below = [f"{row['title']}{_counted(row)}" for row in told_apart if row["iqm"].high < 0]
     told = [f"better than uniform routing: {wording.listed(above, 8)}"] if above else []
     told += [f"worse: {wording.listed(below, 8)}"] if below else []
     if not any(math.isfinite(row["iqm"].low) for row in rows):

@@ -301,7 +301,8 @@ CASES = {
         faster=4,
         steps=MNIST_TRAINING_IMAGES / 128,
         note="An epoch is extrapolated from the median training step: 60,000 / 128 of them, on random images, without "
-        "reading data and without the reconstruction network.",
+        "reading data and without the reconstruction network. On a machine with AVX-512 a step takes 0.65 s against "
+        "2.08; with freed memory kept for both, as suites keep it, 0.44 s against 1.26 to 1.41.",
     ),
 }
 

@@ -103,12 +103,17 @@ class Method:
     @property
     def title(self) -> str:
         """Text for readers, without T: `EM (final lambda 0.1)`; with a variant that alone, as in `EM (as released)`."""
-        words = self.name.replace("-", " ").replace("_", " ")
-        title = shown_as(self.name).get("title") or words[:1].upper() + words[1:]
+        title = self.base_title
         where = (self.model,) if self.networks > 1 else ()
         own = (self.variant,) if self.variant else _in_words(self.params)
         details = "; ".join((*own, *where))
         return f"{title} ({details})" if details else title
+
+    @property
+    def base_title(self) -> str:
+        """Text for readers of the method alone, without variant, hyperparameters and network."""
+        words = self.name.replace("-", " ").replace("_", " ")
+        return shown_as(self.name).get("title") or words[:1].upper() + words[1:]
 
     @property
     def note(self) -> str:

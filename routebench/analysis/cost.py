@@ -26,6 +26,8 @@ from routebench.statistics import CONFIDENCE
 Points = tuple[NDArray[np.int_], NDArray[np.float64]]  # T, and what was measured with it
 XLABELS = {"batch": "images in a batch", "iterations": "iterations T"}
 MEGABYTE = 1 << 20
+WHOLE = "network"
+"""The part that is a whole network, with its loss."""
 COVERED = 0.95  # of pairs of measurements of one thing lie closer together than the noise floor
 COLUMNS = ("cell", "iterations", "seed", "metric", "value")
 WHERE: dict[str, type] = {"part": str, "backend": str, "batch": int, "repeat": int, "budget_mb": int, "why": str}
@@ -134,6 +136,12 @@ def layers_by_size(runs: Runs) -> DataFrame:
     return DataFrame(table.loc[order]).reset_index(drop=True)
 
 
+def largest_layer(runs: Runs) -> str | None:
+    """The part that is a layer of the most parents and tokens; None where none was measured by these."""
+    sizes = {part: size for part in set(runs.results.get("part", ())) if (size := size_of_layer(str(part))) is not None}
+    return max(sizes, key=lambda part: sizes[part][::-1], default=None)
+
+
 def _by_size(results: DataFrame) -> "Series[bool]":
     return results["part"].map(lambda part: size_of_layer(part) is not None).astype(bool)
 
@@ -193,8 +201,9 @@ def size_of_layer(part: str) -> tuple[int, int] | None:
 
 
 def noise_in_words(costs: Costs) -> str:
-    """`noise floor 3 %`, or that none is known."""
-    return "noise floor unknown" if math.isnan(costs.noise) else f"noise floor {100 * costs.noise:.2g} %"
+    """`noise floor of single measurements 3 %`, or that none is known."""
+    known = f"noise floor of single measurements {100 * costs.noise:.2g} %"
+    return "noise floor unknown" if math.isnan(costs.noise) else known
 
 
 LINE_COLUMNS = (

@@ -20,9 +20,9 @@ from routebench.analysis import wording
 from routebench.analysis._method import CONTROL
 from routebench.analysis._runs import Runs
 from routebench.analysis.palette import colours_of
-from routebench.catalogue import catalogue
+from routebench.catalogue import catalogue, shipped_version
 from routebench.engine.merge import Unequal, merge, opened
-from routebench.engine.results import Record, Records, Store, existing
+from routebench.engine.results import Record, Records, Store, existing, is_packed
 from routebench.errors import UserError, shown
 
 
@@ -117,7 +117,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
             arrays=arrays, training=_settings_in(kept, "training"),
             hyperparameters=_settings_in(kept, "method_params"), tuning=_settings_in(kept, "tuning"),
             primary=_primary_of(facts, [content[name] for name in cells["plan"].unique()]), trials=_trials_of(facts),
-            yours=_yours_of(cells, content),
+            yours=_yours_of(cells, content, packed=is_packed(path)),
         )  # fmt: skip
         parts.append(part)
         plans[part.name] = facts
@@ -131,10 +131,14 @@ def _in_words_of_today(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {**plan, **{key: wording.of_today(str(plan.get(key, ""))) for key in ("question", "caveat")}}
 
 
-def _yours_of(cells: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    """The labels of the user's methods, each by the plan that its runs are of."""
+def _yours_of(cells: DataFrame, content: Mapping[str, Mapping[str, Any]], *, packed: bool) -> frozenset[str]:
+    """The labels of the user's methods, each by the plan that its runs are of; in a pack, only those that do not ship.
+
+    Who reads a pack did not ask for its methods.
+    """
     pairs = cells[["plan", "label"]].drop_duplicates().itertuples(index=False)
-    return frozenset(label for plan, label in pairs if label in content[plan].get("yours", ()))
+    named = {label for plan, label in pairs if label in content[plan].get("yours", ())}
+    return frozenset(label for label in named if not packed or shipped_version("method", label) is None)
 
 
 def _primary_of(plan: Mapping[str, Any], all_plans: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

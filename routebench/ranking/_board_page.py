@@ -17,7 +17,7 @@ from routebench.ranking._standing import Row, published_rows
 from routebench.ranking._submission import ABOUT, entry_of
 from routebench.report import rendered
 
-COLUMNS = ("Method", "Gain, points", "Rank", "Accuracy, %", "Cost", "T", "Parameters", "Date", "Who", "Code")
+COLUMNS = ("Method", "Gain, points", "Rank", "Accuracy, %", "Training time", "T", "Parameters", "Date", "Who", "Code")
 STEPS = COLUMNS.index("T")
 
 

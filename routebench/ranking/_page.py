@@ -22,14 +22,14 @@ SHOWN = {
     Verdict.UNTESTABLE: "no test possible",
 }
 """The words for what a comparison shows, from the side of the new method."""
-COLUMNS = ("Method", "Rank", "Accuracy, %", "Gain, points", "Yours minus it", "Shown", "Cost")
+COLUMNS = ("Method", "Rank", "Accuracy, %", "Gain, points", "Yours minus it", "Shown", "Training time")
 EXPLAINED = {
     "Rank": "places that a method may have, 95 % for all of a row's comparisons together",
     "Gain, points": "above uniform routing on the machine of the row, paired by seed, with the 95 % interval",
     "Yours minus it": "points, with the 95 % interval",
     "Shown": "from your method's side, after Holm's correction: over uniform routing and the CNN, and over all rows "
     "for the others and for ranks",
-    "Cost": "training time, as a multiple of uniform routing's on the same machine",
+    "Training time": "training time, as a multiple of uniform routing's on the same machine",
 }
 MOST_REASONS = 5
 
@@ -41,7 +41,7 @@ def as_table(standing: Standing) -> DataFrame:
         standing: the board with the new method on it.
 
     Returns:
-        columns `Method, Rank, Accuracy, %, Gain, points, Yours minus it, Shown, Cost`.
+        columns `Method, Rank, Accuracy, %, Gain, points, Yours minus it, Shown, Training time`.
     """
     return DataFrame([_cells(row, standing) for row in standing.rows], columns=COLUMNS)
 

@@ -106,7 +106,8 @@ def gain_in_words(subject: object, gain: Estimate, lost: int = 0, base: str = UN
     p_value = "" if math.isnan(gain.p_holm) else f"p {wording.probability(gain.p_holm)} after correction"
     if gain.verdict in (Verdict.BETTER, Verdict.WORSE):
         size, way = wording.rounded(abs(gain.mean), gain.half_width), "above" if gain.mean >= 0 else "below"
-        return f"{subject} is {size} points {way} {base}{interval}, significant ({p_value})"
+        alone = " over the test images of one seed" if gain.kind in BY_SAMPLE else ""
+        return f"{subject} is {size} points {way} {base}{interval}, significant{alone} ({p_value})"
     size = wording.rounded(gain.mean, gain.half_width, sign=True)
     if gain.verdict is Verdict.UNTESTABLE and lost:
         left = f"{size} points against {base}{interval}{_with_seeds(gain)}"
@@ -247,7 +248,7 @@ def _of_named(
     pairs = [*zip(table["method"], table["against"], strict=True)]
     beside = table[[one.label == two.label for one, two in pairs]]
     longer = table[[is_over_first(one, two) for one, two in pairs]]
-    told = [_over_uniform(_with(over, *GAINS))] if len(over) else []
+    told = [_over_uniform(_with(over, *GAINS), _with(over, *LOSSES))] if len(over) else []
     rest = [Gain(method, gain) for method, gain in iterated.items() if method not in {*longer["method"]}]
     explored = [gain for gain in rest if gain.verdict is Verdict.BETTER]
     gaining, losing = _with(longer, *GAINS), _with(longer, *LOSSES)
@@ -293,15 +294,20 @@ def _sized(gain: Gain) -> str:
     return f"{gain.method}, by {size} points {wording.between(low, high, sign=False)}"
 
 
-def _over_uniform(better: Sequence[Gain]) -> str:
-    """The methods that are better than uniform routing, and by how much."""
-    better = sorted(better, key=Gain.place)
-    if not better:
-        return f"No method is shown to be better than {UNIFORM}"
+def _over_uniform(better: Sequence[Gain], worse: Sequence[Gain]) -> str:
+    """The methods that are better than uniform routing, and those that are worse, and by how much."""
+    better, lost = sorted(better, key=Gain.place), [Gain(gain.method, -gain.estimate) for gain in worse]
     if len(better) == 1:
-        return f"{better[0].method} is better than {UNIFORM}, by {_sizes(better)} points"
-    names = wording.listed([gain.method for gain in better], NAMED)
-    return f"{len(better)} methods are better than {UNIFORM}, by {_sizes(better)} points: {names}"
+        told = f"{better[0].method} is better than {UNIFORM}, by {_sizes(better)} points"
+    elif better:
+        names = wording.listed([gain.method for gain in better], NAMED)
+        told = f"{len(better)} methods are better than {UNIFORM}, by {_sizes(better)} points: {names}"
+    else:
+        told = f"No method is shown to be better than {UNIFORM}"
+    if not lost:
+        return told
+    verb = "is" if len(lost) == 1 else "are"
+    return f"{told}; {wording.listed([gain.method for gain in lost], NAMED)} {verb} worse, by {_sizes(lost)}"
 
 
 def _sizes(gains: Sequence[Gain]) -> str:

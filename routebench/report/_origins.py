@@ -1,8 +1,10 @@
 """The origins of the numbers of a report: recipe, data, seeds, machine and the command that repeats them."""
 
+import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,7 +14,7 @@ from routebench.analysis._runs import Runs
 from routebench.catalogue import RECIPE_PARTS, idle_settings, raised_within, shipped_version
 from routebench.engine.results import Identity, Record, exact_bytes
 from routebench.quantities import written
-from routebench.registry import protocols
+from routebench.registry import protocols, suite_files
 
 SELECTION = {
     "last": "the weights of the last epoch; nothing was selected",
@@ -106,7 +108,8 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
     if not _trains(runs):
         recipe = tuple(fact for fact in recipe if fact.name != "epochs")
     command, besides = _command(runs, plan, records)
-    command = _with_all_seeds(command, runs, plan)
+    commands = (_with_all_seeds(command, runs, plan), *_of_other_methods(runs, records))
+    command = " && ".join(dict.fromkeys(_as_readers_give_it(each, runs, records) for each in commands))
     return Origins(
         made=_made(runs, str(plan.get("taken", "")), identities, records, test_samples),
         recipe=recipe,
@@ -244,12 +247,49 @@ def _with_all_seeds(command: str, runs: Runs, plan: Mapping[str, Any]) -> str:
         return command
     if "suite" not in words or any(word.partition("=")[0] == "--until" for word in words):  # which adds them
         return command
-    kept = [
-        word
-        for before, word in pairwise(["", *words])
-        if "--seeds" not in (before, word) and not word.startswith("--seeds=")
-    ]
-    return shlex.join([*kept, "--seeds", str(written(seeds))])
+    return shlex.join([*_without("--seeds", words), "--seeds", str(written(seeds))])
+
+
+def _without(option: str, words: Sequence[str]) -> list[str]:
+    """The words of a command line without an option and its value."""
+    pairs = pairwise(["", *words])
+    return [word for before, word in pairs if option not in (before, word) and not word.startswith(f"{option}=")]
+
+
+def _as_readers_give_it(command: str, runs: Runs, records: Iterable[Record]) -> str:
+    """The command without the folder of whoever gave it, and without settings that its preset names anyway."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quotation that nobody closed
+        return command
+    kept = _without("--results", words)
+    tuned = (record.identity.tuning or {} for record in records)
+    chosen = {str(tuning["trials"]) for tuning in tuned if "trials" in tuning}  # a trial itself has none
+    if chosen and chosen <= _trials_of_preset(runs.suite, runs.preset):
+        kept = _without("--settings", kept)
+    return command if kept == words else shlex.join(kept)
+
+
+def _trials_of_preset(suite: str, preset: str) -> set[str]:
+    """The digests of the trials that the settings of a suite's preset were chosen from; empty where it names none."""
+    try:
+        named = tomllib.loads(suite_files()[suite].read_text("utf-8"))["presets"][preset]["settings"]
+        owner = suite_files().get(suite if (suite_files()[suite].parent / named).exists() else named.partition(".")[0])
+        content = json.loads(((owner or suite_files()[suite]).parent / named).read_text("utf-8"))
+        return {str(choice.get("trials") or content["digest"]) for choice in content["choices"]}
+    except (KeyError, OSError, ValueError):
+        return set()
+
+
+def _of_other_methods(runs: Runs, records: Iterable[Record]) -> Iterator[str]:
+    """The commands of methods that the newest plan lacks: plans that name one method each make up one part, too."""
+    own = runs.planned.groupby("label")["plan"].agg(set)
+    newest = max(runs.planned["plan"], default="")
+    missing = {str(label) for label, plans in own.items() if newest not in plans}
+    for record in sorted(records, key=_finished, reverse=True):
+        if record.label in missing and isinstance(told := record.provenance.get("command"), str):
+            missing.remove(record.label)
+            yield told
 
 
 def _plugins_of(command: str) -> set[str]:

@@ -24,6 +24,7 @@ from routebench.report._origins import Origins, lines_of, origins_of
 from routebench.report._paper_claims import ClaimCard, claims_of
 from routebench.report._render import render
 from routebench.report._scorecard import Scorecard, scorecard_of
+from routebench.report._sources import sources_of
 from routebench.report._tabs import heading_of, is_tuning, menu_of, paper_of, place_of_tab, tab_of
 from routebench.report._values import values_of
 
@@ -166,6 +167,7 @@ def _write(folder: Folder, page: Path, beside: Path, named: bool) -> Written:
         tabs=_tabs(sections),
         title=_document_title(sections),
         values=values_of(folder).block,
+        sources=sources_of(folder.parts),
         folder=folder.title,
         asv=asv_pages(folder.path, page),
     )
@@ -364,5 +366,6 @@ def _caveats(answered: list[Section]) -> tuple[str, ...]:
 
 def _document_title(sections: list[Section]) -> str:
     """Short, because browsers cut it."""
-    suites = list(dict.fromkeys(section.tab for section in sections))
+    own = [section for section in sections if not is_tuning(section.runs)] or sections
+    suites = list(dict.fromkeys(section.tab for section in own))
     return f"{suites[0] if len(suites) == 1 else wording.plural(len(suites), 'suite')} · routebench"

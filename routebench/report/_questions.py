@@ -86,6 +86,10 @@ class Question:
         """Tells whether the suite pre-specified comparisons, and not this one."""
         return self.named is not None and key not in self.named
 
+    def counts(self, key: Key) -> bool:
+        """Tells whether a difference was to be judged here, tested or not."""
+        return key in self.gains and not self.explores(key)
+
     def hint(self, key: Key) -> Verdict:
         """Verdict also on exploratory differences: better or worse among all differences of the column."""
         found = self.gains[key].verdict if key in self.gains else Verdict.UNTESTABLE

@@ -27,8 +27,8 @@ def render(**found: Any) -> str:
     """The page.
 
     Args:
-        found: the variables of the template: `sections`, `together`, `whole`, `summary`, `title`, `values`, `folder`,
-            `asv`.
+        found: the variables of the template: `sections`, `together`, `whole`, `summary`, `title`, `values`, `sources`,
+            `folder`, `asv`.
     """
     return rendered("routebench.report", "page.html", **found, styles=STYLES, scripts=SCRIPTS, glossary=GLOSSARY)
 

@@ -4,9 +4,10 @@ A question is the main measure of a suite, as `Main` of its first analysis names
 question stand first.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
 from operator import attrgetter
 from statistics import median
 
@@ -18,6 +19,7 @@ from routebench.report._questions import Key, Question, key_of, questions_of, to
 WIDTH, MIDDLE = 150.0, 75.0  # of the drawing of a cell, px
 EDGE = 3.0
 NAMED = 3  # methods in a title; more are counted
+OPPOSITE = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
 MOST = 7  # questions; with the method and its rank they fit 1400 pixels
 
 
@@ -122,22 +124,21 @@ class Scorecard:
         return self.ranks.get(key_of(method), wording.NOTHING)
 
     def tally(self, question: Question) -> str:
-        """`8 better, 1 worse of 9; other images: 7, 1`: the number of methods with each verdict, of those shown.
+        """`8 better, 1 worse of 10; 1 not testable; other images: 7, 1`: methods with each verdict, of those shown.
 
         Args:
             question: a column.
         """
         if question not in self._tested:
             return ""
-        tested = [one for one in self._asked if question.verdict(key_of(one)) is not Verdict.UNTESTABLE]
-        counts = [_having(question.verdict, tested, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE)]
-        of = len({one.label for one in tested})
-        if not any(counts):
-            return f"no difference shown, of {of}"
-        told = f"{counts[0]} better, {counts[1]} worse of {of}"
-        if not question.both:
+        counted = [one for one in self._asked if question.counts(key_of(one))]
+        counts = [_having(question.verdict, counted, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE)]
+        of, untested = len({one.label for one in counted}), _untested(question, counted)
+        told = f"{counts[0]} better, {counts[1]} worse of {of}" if any(counts) else f"no difference shown, of {of}"
+        told += f"; {untested} not testable" if untested else ""
+        if not any(counts) or not question.both:
             return told
-        again = [_having(question.anew, tested, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE)]
+        again = [_having(question.anew, counted, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE)]
         return f"{told}; other images: {again[0]}, {again[1]}"
 
     @property
@@ -169,8 +170,24 @@ class Scorecard:
             for one in self._asked
             if one.iterations == 1 and won and all(self._is_won(each, [one]) for each in won)
         ]
-        told = f"Better with one iteration already: {wording.listed(once)}." if once else ""
-        return tuple(filter(None, (lost, told)))
+        where = " in each of these columns" if len(won) > 1 else ""
+        told = f"Better{where} with one iteration already: {wording.listed(once)}." if once else ""
+        return tuple(filter(None, (lost, *self._otherwise, told)))
+
+    @property
+    def _otherwise(self) -> Iterator[str]:
+        """Sentences on methods that another suite found to be the opposite, on the same images."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for one, other in combinations((*self.questions, *self.left), 2):
+            if one not in self._tested or other.runs.suite == one.runs.suite or _measured(other) != _measured(one):
+                continue
+            ours, theirs = (_verdicts(question, self.methods) for question in (one, other))
+            for title, verdict in theirs.items() & {(title, OPPOSITE.get(own)) for title, own in ours.items()}:
+                own = found.setdefault(other.runs.suite, {}).setdefault(f"{title} is significantly {verdict}", [])
+                own.append(other.runs.data)
+        for suite, told in found.items():
+            each = [f"{what} ({', '.join(dict.fromkeys(data))})" for what, data in sorted(told.items())]
+            yield f"Otherwise in the suite {suite}, on the same images: {'; '.join(each)}."
 
     @staticmethod
     def _is_won(question: Question, methods: Iterable[Method]) -> bool:
@@ -241,7 +258,7 @@ def _named(questions: Sequence[Question], methods: Iterable[Method], verdict: Ve
     shown = [*methods]
     told = {}
     for question in questions:
-        asked = {one.label for one in shown if question.verdict(key_of(one)) is not Verdict.UNTESTABLE}
+        asked = {one.label for one in shown if question.counts(key_of(one))}
         decided = [one for one in shown if question.verdict(key_of(one)) in (Verdict.BETTER, Verdict.WORSE)]
         verdicts = {(one.label, question.verdict(key_of(one))) for one in decided}
         mixed = {one.label for one in decided if len(verdicts & {(one.label, each) for each in Verdict}) > 1}
@@ -271,6 +288,27 @@ def _where(told: Mapping[Question, str], tested: int) -> str:
 def _having(verdict_of: Callable[[Key], Verdict], methods: Iterable[Method], verdict: Verdict) -> int:
     """The number of methods that have a verdict with some T."""
     return len({one.label for one in methods if verdict_of(key_of(one)) is verdict})
+
+
+def _measured(question: Question) -> tuple[str, str, str]:
+    """What a question measures: on which data and network."""
+    return question.main.title, question.runs.data, question.runs.model
+
+
+def _verdicts(question: Question, methods: Iterable[Method]) -> dict[str, Verdict]:
+    """The verdict of each method that is better or worse, by title; none of one that is both, with different T."""
+    found: dict[str, set[Verdict]] = {}
+    for one in methods:
+        found.setdefault(one.title, set()).add(question.verdict(key_of(one)))
+    return {title: next(iter(own)) for title, all_own in found.items() if len(own := all_own & OPPOSITE.keys()) == 1}
+
+
+def _untested(question: Question, methods: Iterable[Method]) -> int:
+    """The number of methods of which no T could be tested."""
+    verdicts: dict[str, set[Verdict]] = {}
+    for one in methods:
+        verdicts.setdefault(one.label, set()).add(question.verdict(key_of(one)))
+    return sum(own == {Verdict.UNTESTABLE} for own in verdicts.values())
 
 
 def _wide_first(questions: list[Question], methods: Iterable[Method]) -> list[Question]:
@@ -340,7 +378,7 @@ def _decided(questions: Iterable[Question], methods: Sequence[Method]) -> set[Ke
         key
         for question in asked
         for key in keys & question.gains.keys()
-        if question.verdict(key) in (Verdict.BETTER, Verdict.WORSE)
+        if question.hint(key) in (Verdict.BETTER, Verdict.WORSE)
     }
 
 

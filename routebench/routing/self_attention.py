@@ -37,6 +37,7 @@ class SelfAttention(RoutingMethod):
     """
 
     source = "Mazzia, Salvetti and Chiaberge 2021, self-attention routing (arXiv:2101.12491)"
+    title = "Self-attention"
     claims: tuple[Claim, ...] = (Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE, Claim.POSE_ROTATION, Claim.PADDING)
 
     def __init__(self, sizes: Sizes, *, prior: Annotated[bool, Among((False, True))] = True, scale: bool = True):

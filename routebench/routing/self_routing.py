@@ -46,6 +46,7 @@ class SelfRouting(RoutingMethod):
     """
 
     source = "Hahn, Pyeon and Kim, NeurIPS 2019, Self-Routing Capsule Networks"
+    title = "Self-routing"
     claims: tuple[Claim, ...] = (
         Claim.PARENT_ORDER,
         Claim.MASS_CONSERVATION,

@@ -57,6 +57,15 @@ def table_of(*parts):
     return find(parts).numbers.set_index("name")
 
 
+def test_a_method_that_was_timed_with_other_tuned_settings_has_no_cost_and_is_named():
+    runs, timed = accuracy_runs(), cost_runs({("dynamic", 1): 5.0, ("dynamic", 2): 9.0, ("em", 1): 6.0})
+    here = {cell: {"point": {"loss": "spread", "prior": method.label == "em"}} for cell, method in runs.methods.items()}
+    there = {cell: {"point": {"loss": "spread", "prior": False}} for cell in timed.methods}
+    analysis = find((replace(runs, tuning=here.__getitem__), replace(timed, tuning=there.__getitem__)))
+    assert set(analysis.table["method"].map(str)) == {"Dynamic, T = 1", "Dynamic, T = 2"}
+    assert any(note.startswith("No cost with these settings, hence not here: EM") for note in analysis.notes)
+
+
 def test_a_planted_point_behind_the_front_is_dominated_and_by_whom():
     analysis = find((accuracy_runs(),))
     table, shown = analysis.numbers.set_index("name"), analysis.shown().set_index("Method")
@@ -101,7 +110,7 @@ def test_with_the_cost_suite_cost_is_the_fastest_step_of_the_network_at_the_larg
     assert set(table["unit"]) == {"training step, ms"}
     assert table.loc["em T=1", "verdict"] == "front"  # now the cheapest
     assert "none" not in table.index
-    assert any(note == "No cost, hence not here: No sharing (baseline)." for note in analysis.notes)
+    assert any(note == "No cost with these settings, hence not here: No sharing (baseline)." for note in analysis.notes)
 
 
 def test_costs_of_another_network_or_data_set_are_not_taken():
@@ -150,7 +159,7 @@ def test_a_method_that_is_far_off_stands_at_the_edge_and_leaves_the_others_room(
         for methods in (far, PLANTED)
     )
     assert drawn.get_ylim()[0] == pytest.approx(plain.get_ylim()[0], abs=0.5)
-    assert [text.get_text() for text in drawn.texts if "12" in text.get_text()] == ["Self attention: 12"]
+    assert [text.get_text() for text in drawn.texts if "12" in text.get_text()] == ["Self-attention: 12"]
     assert "At the lower edge, as too far off: " in told and "At the lower edge" not in untold
 
 

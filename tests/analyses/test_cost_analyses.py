@@ -236,7 +236,7 @@ def test_the_reading_names_cost_back_end_and_noise(runs: Runs) -> None:
     assert reading.startswith(
         "One more iteration costs 3.2 ms and less than 0.1 MB with Dynamic and 36 ms and 8.0 MB with EM (reference)"
     )
-    assert " (routed layers, batch 128). Noise floor " in reading
+    assert " (routed layers, batch 128). Noise floor of single measurements " in reading
     assert str(headline_of(runs)) == "\n".join(wording.sentences(reading))
 
 

@@ -1,5 +1,6 @@
 """The results in `reports/` can be read by the version that they travel with, and nothing in them is missing."""
 
+import html
 import re
 from pathlib import Path
 
@@ -7,10 +8,11 @@ import pandas as pd
 import pytest
 
 from routebench.analysis.folder import open_folder
-from routebench.engine.results import files_of, load_results
+from routebench.engine.results import files_of, load_results, unpack
 from tests.report.outline import Outline
 
-REPORTS = Path(__file__).parents[2] / "reports"
+ROOT = Path(__file__).parents[2]
+REPORTS = ROOT / "reports"
 FOLDERS = sorted(file.parent for file in REPORTS.glob("*/report.html"))
 
 
@@ -46,9 +48,33 @@ def test_runs_come_before_the_trials_that_chose_their_settings():
     assert "best trial" not in re.search(r"<h1[^>]*>(.*?)</h1>", text)[1]
 
 
-def test_methods_that_were_asked_for_in_several_calls_are_all_marked():
+def test_methods_that_were_asked_for_in_several_calls_are_all_marked_but_not_for_readers_of_a_pack(tmp_path):
     runs = {part.preset: part for part in open_folder(REPORTS / "routers-quick").parts}["quick"]
-    assert runs.yours == {"soft-moe", "expert-choice", "sinkhorn-token-choice"}
+    assert runs.yours == set()
+    unpacked = tmp_path / "unpacked"
+    unpack(REPORTS / "routers-quick", unpacked)
+    own = {part.preset: part for part in open_folder(unpacked).parts}["quick"]
+    assert own.yours == {"soft-moe", "expert-choice", "sinkhorn-token-choice"}
+
+
+def test_who_repeats_a_part_of_several_calls_is_told_all_of_them():
+    text = html.unescape((REPORTS / "routers-quick" / "report.html").read_text())
+    for method in ("soft-moe", "expert-choice", "sinkhorn-token-choice"):
+        assert f"python -m routebench tune accuracy --preset quick --method {method}" in text
+
+
+@pytest.mark.parametrize("page", sorted(REPORTS.glob("*/report.html")), ids=lambda page: page.parent.name)
+def test_commands_need_no_folder_or_file_of_who_gave_them(page):
+    codes = re.findall(r"<pre[^>]*><code>(python -m routebench .*?)</code>", page.read_text())
+    assert codes and not any("--results" in code for code in codes)
+    files = {file for code in codes for file in re.findall(r"--settings (\S+)", html.unescape(code))}
+    shipped = {file.name for root in ("suites", "routebench") for file in (ROOT / root).rglob("*.settings.json")}
+    assert shipped and not files & shipped
+
+
+def test_a_page_names_the_papers_of_its_methods():
+    text = (REPORTS / "standard" / "report.html").read_text()
+    assert '<a href="https://arxiv.org/abs/1710.09829">arXiv:1710.09829</a>' in text
 
 
 @pytest.mark.parametrize("name", ["standard", "features"])

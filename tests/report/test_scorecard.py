@@ -142,7 +142,7 @@ def test_many_methods_are_counted_and_few_are_named() -> None:
     better = dict.fromkeys(("dynamic", "em", "heinsen", "wang-liu"), 97.5)
     card = scorecard_of([accuracy(runs_with(**better, **{"self-routing": 80.0, "uniform": 90.0}))])
     assert card.title == "Does routing help? Significantly better: 4 of 5 methods."
-    assert card.said[0] == "Significantly worse: Self routing."
+    assert card.said[0] == "Significantly worse: Self-routing."
 
 
 def test_every_question_with_an_answer_is_named() -> None:
@@ -331,3 +331,35 @@ def test_what_a_suite_did_not_name_is_marked_and_no_verdict() -> None:
     }  # fmt: skip
     (alone,) = marks(scorecard_of([other_suite(replace(main, named={dynamic}))]), "em", 3)
     assert alone.explored
+
+
+def turned(main: Main, suite: str):
+    """Another suite on the data and network of `other_suite`."""
+    part, runs, analysis = other_suite(main)
+    return suite, replace(runs, suite=suite), analysis
+
+
+@pytest.mark.parametrize(
+    ("theirs", "told"),
+    [
+        (replace(GOOD, mean=-5.0, low=-6.0, high=-4.0), "Dynamic is significantly worse (mnist5k)."),
+        (GOOD, ""),  # no contradiction
+        (OPEN, ""),  # not shown is not otherwise
+    ],
+)
+def test_a_suite_that_finds_the_opposite_on_the_same_images_is_named_on_the_first_screen(theirs, told) -> None:
+    dynamic = Method.of("dynamic", 3)
+    ours, others = (Main("x", "X", "%", higher_is_better=True, gains={dynamic: gain}) for gain in (GOOD, theirs))
+    said = " ".join(scorecard_of([turned(ours, "first"), turned(others, "second")]).said)
+    assert ("Otherwise in the suite second, on the same images: " in said) == bool(told)
+    assert told in said
+    part, runs, analysis = turned(others, "second")
+    elsewhere = part, replace(runs, data="another"), analysis
+    assert "Otherwise" not in " ".join(scorecard_of([turned(ours, "first"), elsewhere]).said)
+
+
+def test_a_method_that_cannot_be_tested_is_counted_and_named_so() -> None:
+    untested = Estimate(4.0, 1.0, 7.0, 3)
+    gains = {Method.of("dynamic", 3): GOOD, Method.of("em", 3): untested}
+    card = scorecard_of([other_suite(Main("x", "X", "%", higher_is_better=True, gains=gains))])
+    assert card.tally(card.questions[0]) == "1 better, 0 worse of 2; 1 not testable"
