@@ -116,7 +116,8 @@ def _reading(table: DataFrame) -> str:
         return f"{_best(rows)}, of one trial of each configuration."
     found = stable_from(np.stack([row["curve"][:trials] for row in rows]))
     often = (
-        f"From {found} of {trials} trials on, the order of all {len(rows)} configurations stays the same"
+        f"On the images that scored them, all {len(rows)} configurations keep their order from {found} of {trials} "
+        "trials on; test images may order them otherwise"
         if found < trials
         else f"The order of {len(rows)} configurations changed up to the last of {trials} trials: more may change it"
     )
