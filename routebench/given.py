@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, ParamSpec, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin
 
+from routebench.arguments import Legal
 from routebench.errors import UserError, nearest
 
 P = ParamSpec("P")
@@ -25,8 +26,10 @@ ACCEPTED = {
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Wraps a function, so that each call checks the arguments whose annotations name only types of `ACCEPTED`.
 
+    Bounds that are annotated, as those of `routebench.arguments.Count`, are checked with them.
+
     Raises:
-        UserError: one has another type, or is an empty path, or one that no file can have.
+        UserError: one has another type, or is beyond its bounds, or is an empty path, or one that no file can have.
         TypeError: an argument has another name.
     """
     signature = inspect.signature(function)
@@ -38,7 +41,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         if not takes_any:
             expect_known(function.__name__, kwargs, kinds)
         for name, value in signature.bind(*args, **kwargs).arguments.items():
-            if ACCEPTED.keys() >= {*kinds[name]} and (told := _fault(value, kinds[name])):
+            if all(map(_is_known, kinds[name])) and (told := _fault(value, kinds[name])):
                 raise UserError(f"{name}: {told}")
         return function(*args, **kwargs)
 
@@ -62,10 +65,21 @@ def fault_of(value: Any, annotation: Any) -> str:
 
 
 def _kinds(annotation: Any) -> tuple[Any, ...]:
-    """The types of a union, or of one annotation; of a list, that it is one, and the types of its elements."""
-    members = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    """The types of a union, or of one annotation; of a list, that it is one, and the types of its elements.
+
+    A type with something annotated stands as its legal values.
+    """
+    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     elements = [kind for one in members if get_origin(one) is Sequence for own in get_args(one) for kind in _kinds(own)]
-    return tuple(dict.fromkeys((*(get_origin(member) or member for member in members), *elements)))
+    return tuple(dict.fromkeys((*map(_kind, members), *elements)))
+
+
+def _kind(member: Any) -> Any:
+    return Legal.of(member) if get_origin(member) is Annotated else get_origin(member) or member
+
+
+def _is_known(kind: Any) -> bool:
+    return bool(str(kind)) if isinstance(kind, Legal) else kind in ACCEPTED
 
 
 def _fault(value: Any, kinds: Sequence[Any]) -> str:
@@ -73,9 +87,13 @@ def _fault(value: Any, kinds: Sequence[Any]) -> str:
     single = [kind for kind in kinds if kind is not Sequence]
     if len(single) < len(kinds) and isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping):
         return next(filter(None, (_fault(one, single) for one in value)), "")
-    types = tuple(ACCEPTED[kind][0] for kind in single)
+    if any(isinstance(kind, Legal) and kind.fits(value) for kind in single):
+        return ""
+    types = tuple(ACCEPTED[kind][0] for kind in single if not isinstance(kind, Legal))
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in single):
-        words = " or ".join(dict.fromkeys(ACCEPTED[kind][1] for kind in kinds))
+        words = " or ".join(
+            dict.fromkeys(str(kind) if isinstance(kind, Legal) else ACCEPTED[kind][1] for kind in kinds)
+        )
         return f"expected {words}, got {value!r:.80}"
     return _fault_of_path(value) if Path in single and isinstance(value, str | os.PathLike) else ""
 

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import routebench
 from routebench import check, compare, draw_coupling, load_arrays, load_fit, load_results, run_suite, write_report
+from routebench.arguments import Count, Share
 from routebench.data import load
 from routebench.errors import UserError
 from routebench.given import checked
@@ -124,6 +126,31 @@ def test_the_nearest_name_of_a_mistyped_argument_is_told(function):
     name = [*inspect.signature(function).parameters][-1]
     with pytest.raises(TypeError, match=f"unexpected argument '{name}x'; did you mean .*'{name}'"):
         function("absent", **{f"{name}x": 1})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"count": 0}, "^count: expected an integer of at least 1, got 0$"),
+        ({"count": 2.0}, "^count: expected an integer of at least 1, got 2.0$"),
+        ({"count": True}, "^count: expected an integer of at least 1, got True$"),
+        ({"share": 1.5}, "^share: expected a number from 0 to 1 or none, got 1.5$"),
+        ({"sizes": [1, 0]}, "^sizes: expected an integer of at least 1, got 0$"),
+        ({"limit": -1}, "^limit: expected an integer of at least 1 or text, got -1$"),
+    ],
+    ids=str,
+)
+def test_bounds_that_are_annotated_are_kept(given, expected):
+    @checked
+    def function(
+        count: Count = 1, share: Share | None = None, sizes: Count | Sequence[Count] = 1, limit: Count | str = 1
+    ):
+        return count, share, sizes, limit
+
+    assert function() == (1, None, 1, 1)
+    assert function(2, 0.5, [3, np.int64(4)], "all") == (2, 0.5, [3, 4], "all")
+    with pytest.raises(UserError, match=expected):
+        function(**given)
 
 
 def test_a_list_may_be_annotated_alone():
