@@ -52,7 +52,10 @@ def library(child_pose: int, pose: int, side: int) -> ctypes.CDLL:
 
     Raises:
         NoCompiler: there is no C++ compiler, or it failed.
+        ValueError: a pose has no element.
     """
+    if min(child_pose, pose) < 1:
+        raise ValueError(f"expected poses of at least 1 element, got {child_pose} below and {pose} above")
     use = f"poses of {child_pose} and {pose} elements"
     return _compiled(SOURCE, use, f"sweep-{child_pose}-{pose}-{side}", CHILD_POSE=child_pose, POSE=pose, SIDE=side)
 

@@ -176,7 +176,7 @@ def _tiles(rows: Tensor, parents: int) -> list[tuple[slice, slice]]:
     """Lanes and parents whose weighted poses are stored together."""
     of_lane = rows.shape[1:].numel()
     lanes = max(1, reference.TILE // of_lane)
-    step = max(1, reference.TILE // (min(lanes, len(rows)) * of_lane))
+    step = max(1, reference.TILE // (max(1, min(lanes, len(rows))) * of_lane))
     return [
         (slice(lane, lane + lanes), slice(first, first + step))
         for lane in range(0, len(rows), lanes)

@@ -65,7 +65,10 @@ class Sweep:
     packed: Packed | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a tensor whose shape is another; kernels would read beyond its end."""
+        """Raises ValueError for a tensor whose shape is another, or empty; kernels would read beyond its end."""
+        if 0 in (*self.weight.shape, *self.children.shape[1:]):
+            found = f"{tuple(self.children.shape)} and {tuple(self.weight.shape)}"
+            raise ValueError(f"sweep: expected children and weights of at least one of everything, got {found}")
         seen, parents = self.seen, self.weight.shape[1]
         if seen % len(self.weight):
             raise ValueError(f"sweep: expected weights for {seen} children, or a divisor, got {len(self.weight)}")

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Int, Shaped
 from torch import Tensor
 
+from routebench.arguments import Count, legal_values
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -19,11 +21,15 @@ class Windows:
         types: child types at each grid cell.
     """
 
-    height: int
-    width: int
-    kernel: int
-    stride: int
-    types: int
+    height: Count
+    width: Count
+    kernel: Count
+    stride: Count
+    types: Count
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a size that no windows have."""
+        vars(self).update({name: legal.take(name, getattr(self, name)) for name, legal in LEGAL.items()})
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -68,3 +74,6 @@ class Windows:
         grid = cells.reshape(batch, self.height, self.width, self.types * math.prod(rest))
         seen = grid.unfold(1, self.kernel, self.stride).unfold(2, self.kernel, self.stride)  # b h w features row column
         return seen.permute(0, 1, 2, 4, 5, 3).reshape(batch * self.positions, self.seen, *rest)
+
+
+LEGAL = legal_values(Windows)

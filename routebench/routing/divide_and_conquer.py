@@ -88,4 +88,4 @@ class DivideAndConquerRouting(IterativeRouting):
         """Children by group, with zeros for members that some groups lack: their votes are zero."""
         missing = -self.sizes.children % self.groups
         whole = pad(of_children, (0, 0) * (of_children.ndim - 2) + (0, missing))
-        return whole.view(len(whole), -1, self.groups, *whole.shape[2:])
+        return whole.view(len(whole), whole.shape[1] // self.groups, self.groups, *whole.shape[2:])

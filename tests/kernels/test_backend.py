@@ -9,7 +9,7 @@ import torch
 from routebench.capsules import Capsules
 from routebench.capsules.layers import ConvCapsules
 from routebench.errors import UserError
-from routebench.kernels import BACKENDS, Sums, backend, fused, noting, reference, sweep, trust, using, wished
+from routebench.kernels import BACKENDS, Sums, Sweep, backend, fused, noting, reference, sweep, trust, using, wished
 from routebench.ops import Competition, Windows
 from routebench.options import SuiteOptions, options_of
 from routebench.routing import factory
@@ -163,3 +163,10 @@ def test_the_check_works_without_gradients_and_leaves_no_trace():
     assert torch.equal(given.children, before)
     assert not given.children.requires_grad
     assert Competition().axis == given.competition.axis
+
+
+@pytest.mark.parametrize("name", ["reference", "fused", "auto"])
+def test_votes_of_nothing_are_refused(name):
+    for below, weight in (((2, 3, 8), (3, 4, 8, 0)), ((2, 3, 8), (3, 0, 8, 8)), ((2, 0, 8), (1, 4, 8, 8))):
+        with using(name), pytest.raises(ValueError, match="at least one of everything"):
+            sweep(Sweep(torch.zeros(below), torch.zeros(weight), Competition()))

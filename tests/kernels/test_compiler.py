@@ -181,3 +181,10 @@ def test_a_compiler_that_lacks_openmp_still_makes_a_kernel(folder, monkeypatch, 
     refuses = f'for a in "$@"; do [ "$a" = -fopenmp ] && echo "error: no OpenMP" >&2 && exit 1; done; exec {real} "$@"'
     monkeypatch.setenv("CXX", script(tmp_path / "cc", refuses))
     assert compiler.library(*SIZES).has_openmp() == 0
+
+
+@pytest.mark.parametrize("sizes", [(8, 0, 0), (0, 8, 0), (4, -4, 2)])
+def test_a_kernel_for_poses_without_elements_is_refused(sizes, folder):
+    with pytest.raises(ValueError, match=f"expected poses of at least 1 element, got {sizes[0]} below and {sizes[1]}"):
+        compiler.library(*sizes)
+    assert not folder.exists()
