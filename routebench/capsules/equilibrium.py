@@ -131,8 +131,8 @@ class Equilibrium:
             _note(Solve("routing", moved, rest.updates + 2, self.tolerance))
         if implicit:
             found = packing.unpack(self._at_rest(start, packing.pack(states)))
-            images = len(primary.poses)
-            capsules = [layer.capsules(routed, images) for layer, routed in zip(layers, found, strict=True)]
+            passed = zip(layers, found, [primary, *capsules[:-1]], strict=True)
+            capsules = [layer.capsules(routed, below) for layer, routed, below in passed]
         return [primary, *capsules]
 
     def _solver(self, parts: list[int], settles: bool) -> fixed_point.Solver:

@@ -9,12 +9,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from routebench.arguments import Count, Legal, Positive
 from routebench.capsules.coordinates import Coordinates
 from routebench.capsules.population import Capsules, Sizes
 from routebench.capsules.precision import single_precision
 from routebench.capsules.votes import Votes
 from routebench.kernels import Convolution, is_transformed
-from routebench.ops import Competition, Windows, length, squash
+from routebench.ops import ABSENT, Competition, Windows, length, squash
+
+COUNT, POSITIVE = Legal.of(Count), Legal.of(Positive)
 
 
 @runtime_checkable
@@ -141,7 +144,7 @@ class CapsuleLayer(nn.Module):
         """The votes of the layer below, and its activations as each lane sees them."""
         raise NotImplementedError
 
-    def capsules(self, routed: RoutedCapsules, batch: int) -> Capsules:
+    def capsules(self, routed: RoutedCapsules, below: Capsules) -> Capsules:
         """The capsules of a layer from what routing returned; without activations every parent is present."""
         raise NotImplementedError
 
@@ -163,7 +166,7 @@ class CapsuleLayer(nn.Module):
         with single_precision(children) as given:
             votes, activations = self.votes(given)
             routed = route(votes, activations)
-            return routed, self.capsules(routed, children.poses.shape[0])
+            return routed, self.capsules(routed, given)
 
     def _check(self, children: Any) -> None:
         """Raises TypeError for what are no capsules, and ValueError for capsules of other sizes than the layer has."""
@@ -228,13 +231,10 @@ class DenseCapsules(CapsuleLayer):
             raise ValueError("share and coordinates need children as (height, width, types), got a number")
         self.grid = (1, 1, self.below) if isinstance(self.below, int) else self.below
         self.parents, self.pose, self.share = parents, pose, share
-        seen = math.prod(self.grid)
-        block, fan = _block(pose_in, pose, matrix)
-        std = math.sqrt(parents / (fan * seen)) if weight_std is None else weight_std
-        owners = self.grid[2] if share else seen
-        self.weight = nn.Parameter(std * torch.randn(owners, parents, *block))
         grid = None if isinstance(self.below, int) else self.below
-        self.routing = _made(routing, Sizes(seen, parents, pose, pose_in, grid))
+        sizes = Sizes(math.prod(self.grid), parents, pose, COUNT.take("pose_in", pose_in), grid)
+        self.weight = _weights(self.grid[2] if share else sizes.children, sizes, matrix, weight_std)
+        self.routing = _made(routing, sizes)
         if isinstance(coordinates, float | int):
             coordinates = _from_centre(self.grid, pose, coordinates)
         offset = None if coordinates is None else coordinates.offset(self.grid[2], pose)
@@ -244,13 +244,22 @@ class DenseCapsules(CapsuleLayer):
     def votes(self, children: Capsules) -> tuple[Votes, Tensor]:
         """Lanes are images."""
         flat = children.flat()
-        competition = Competition(self.routing.competition, orphan=self.routing.orphan, present=flat.mask)
-        there = flat.activations if flat.mask is None else flat.activations.masked_fill(~flat.mask, 0)
-        return Votes(flat.poses, self.weight, competition, offset=self.offset), there
+        poses, there, present = flat.poses, flat.activations, flat.mask
+        if present is not None:
+            poses, there = poses.masked_fill(~present[..., None], 0), there.masked_fill(~present, 0)
+            present = present | ~present.any(dim=1, keepdim=True)  # of none, all are zero: methods divide by a number
+        competition = Competition(self.routing.competition, orphan=self.routing.orphan, present=present)
+        return Votes(poses, self.weight, competition, offset=self.offset), there
 
-    def capsules(self, routed: RoutedCapsules, batch: int) -> Capsules:
-        """(batch, parent, pose)."""
-        return Capsules(routed.poses, _present(routed), routed.logits, _added(routed))
+    def capsules(self, routed: RoutedCapsules, below: Capsules) -> Capsules:
+        """(batch, parent, pose), of zero where there is nothing below."""
+        poses, present, logits, loss = routed.poses, _present(routed), routed.logits, routed.loss
+        if below.mask is not None:
+            empty = ~below.mask.flatten(1).any(dim=1)
+            poses, present = poses.masked_fill(empty[:, None, None], 0), present.masked_fill(empty[:, None], 0)
+            logits = None if logits is None else logits.masked_fill(empty[:, None], ABSENT)
+            loss = None if loss is None else loss.masked_fill(empty, 0)
+        return Capsules(poses, present, logits, _mean(loss))
 
 
 class ConvCapsules(CapsuleLayer):
@@ -285,11 +294,9 @@ class ConvCapsules(CapsuleLayer):
             raise ValueError(f"expected a grid of at least {kernel} x {kernel} children, got {grid[0]} x {grid[1]}")
         self.windows = Windows(grid[0], grid[1], kernel, stride, grid[2])
         self.types, self.pose = types, pose
-        seen = kernel * kernel * grid[2]
-        block, fan = _block(pose_in, pose, matrix)
-        std = math.sqrt(types / (fan * seen)) if weight_std is None else weight_std
-        self.weight = nn.Parameter(std * torch.randn(seen, types, *block))
-        self.routing = _made(routing, Sizes(seen, types, pose, pose_in, (kernel, kernel, grid[2])))
+        sizes = Sizes(self.windows.seen, types, pose, COUNT.take("pose_in", pose_in), (kernel, kernel, grid[2]))
+        self.weight = _weights(sizes.children, sizes, matrix, weight_std)
+        self.routing = _made(routing, sizes)
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -302,20 +309,27 @@ class ConvCapsules(CapsuleLayer):
         competition = Competition(self.routing.competition, windows=self.windows, orphan=self.routing.orphan)
         return Votes(flat.poses, self.weight, competition), self.windows.gather(flat.activations)
 
-    def capsules(self, routed: RoutedCapsules, batch: int) -> Capsules:
+    def capsules(self, routed: RoutedCapsules, below: Capsules) -> Capsules:
         """(batch, height, width, type, pose)."""
-        shape = (batch, *self.windows.grid, self.types)
+        shape = (below.poses.shape[0], *self.windows.grid, self.types)
         logits = None if routed.logits is None else routed.logits.reshape(shape)
         poses, present = routed.poses.reshape(*shape, self.pose), _present(routed).reshape(shape)
-        return Capsules(poses, present, logits, _added(routed))
+        return Capsules(poses, present, logits, _mean(routed.loss))
 
 
 def _present(routed: RoutedCapsules) -> Tensor:
     return routed.poses.new_ones(routed.poses.shape[:-1]) if routed.activations is None else routed.activations
 
 
-def _added(routed: RoutedCapsules) -> Tensor | None:
-    return None if routed.loss is None else routed.loss.mean()
+def _mean(loss: Tensor | None) -> Tensor | None:
+    return None if loss is None else loss.mean()
+
+
+def _weights(owners: int, sizes: Sizes, matrix: bool, std: float | None) -> nn.Parameter:
+    """Initial weights, (owner, parent, pose in, pose out) or (owner, parent, P, P)."""
+    block, fan = _block(sizes.pose_below, sizes.pose, matrix)
+    std = math.sqrt(sizes.parents / (fan * sizes.children)) if std is None else POSITIVE.take("weight_std", std)
+    return nn.Parameter(std * torch.randn(owners, sizes.parents, *block))
 
 
 def _below(children: Any) -> tuple[int, int, int] | int:

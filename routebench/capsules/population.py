@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from routebench.arguments import Count, Natural, legal_values
+
 Poses = Float[Tensor, "lane parent pose"]
 Activations = Float[Tensor, "lane child"]
 
@@ -28,15 +30,20 @@ class Sizes:
             they lie on no grid.
     """
 
-    children: int
-    parents: int
-    pose: int
-    pose_below: int = 0
+    children: Count
+    parents: Count
+    pose: Count
+    pose_below: Natural = 0
     grid: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
+        """Raises ValueError for a size that no problem has."""
+        vars(self).update({name: legal.take(name, getattr(self, name)) for name, legal in LEGAL.items()})
         if self.pose_below == 0:
             object.__setattr__(self, "pose_below", self.pose)
+
+
+LEGAL = legal_values(Sizes)
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,8 @@ class Capsules:
         logits: their log odds, where routing computed them first.
         loss: the mean over lanes of a loss that routing adds; None where it adds none.
         mask: the capsules that are there, the shape of `activations`, where images have different numbers of them; None
-            where all are there. The others have no vote, whatever their poses are.
+            where all are there. The others have no vote, whatever their poses are. An image without any has parents
+            with poses and activations of zero, and no gradient.
     """
 
     poses: Tensor

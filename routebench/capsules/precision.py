@@ -13,12 +13,20 @@ from torch import Tensor
 
 from routebench.capsules.population import Capsules
 
+SHORT = (torch.bfloat16, torch.float16)
+"""Types of 16 bits, which autocast gives."""
+
+
+def under_autocast(device: str) -> bool:
+    """Tells whether autocast is on for this kind of device."""
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
 
 @contextmanager
 def single_precision(children: Capsules) -> Iterator[Capsules]:
     """Turns autocast off for a while, and gives the children without 16-bit numbers. Without autocast, does nothing."""
     device = children.poses.device.type
-    if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
+    if not under_autocast(device):
         yield children
         return
     logits = None if children.logits is None else _single(children.logits)
@@ -27,4 +35,4 @@ def single_precision(children: Capsules) -> Iterator[Capsules]:
 
 
 def _single(value: Tensor) -> Tensor:
-    return value.float() if value.dtype in (torch.bfloat16, torch.float16) else value
+    return value.float() if value.dtype in SHORT else value

@@ -1,11 +1,17 @@
 """The squashing non-linearity, which turns the length of a pose into a probability."""
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 EPSILON = 1e-8
 """Number added to a squared length before its root is taken, so that the gradient at the zero vector is finite."""
+LEAST = 1e-6
+"""The least probability that has a logit of its own."""
+ABSENT = math.log(LEAST / (1 - LEAST))
+"""`length_logit` of zero."""
 
 
 def squash(vectors: Float[Tensor, "*axes pose"]) -> Float[Tensor, "*axes pose"]:
@@ -38,5 +44,4 @@ def length_logit(lengths: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
     Softmax over lengths themselves can never put more than e / (e + J - 1) on one of J classes, so that a cross entropy
     on them cannot become small; on these logits it can.
     """
-    tiny = 1e-6
-    return torch.logit(lengths, eps=tiny)
+    return torch.logit(lengths, eps=LEAST)

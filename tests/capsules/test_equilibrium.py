@@ -183,7 +183,10 @@ def test_one_step_gradient_is_that_of_one_pass_from_constants():
         routing = layers[0].routing
         votes, activations = layers[0].votes(primary)
         state = routing.iterate(votes, activations, None)
-        return [primary, layers[0].capsules(routing.iterate(votes, activations, replace(state, poses=at_rest)), 3)]
+        return [
+            primary,
+            layers[0].capsules(routing.iterate(votes, activations, replace(state, poses=at_rest)), primary),
+        ]
 
     assert_close(gradients(layers, EXACT), gradients(layers, once), rtol=1e-8, atol=1e-10)
     differ = gradients(layers, IMPLICIT)[0] - gradients(layers, EXACT)[0]

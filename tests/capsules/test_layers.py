@@ -107,6 +107,27 @@ class TestDenseCapsules:
         layer = DenseCapsules((2, 3, 1), 2, 16, 16, factory("uniform"), coordinates=0.5)
         assert set(layer.state_dict()) == {"weight"}
 
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            ((0, 2, 8, 8), "children must be an integer of at least 1, got 0"),
+            (((2, 0, 3), 2, 8, 8), "children must be an integer of at least 1, got 0"),
+            ((6, -1, 8, 8), "parents must be an integer of at least 1, got -1"),
+            ((6, 2, 0, 8), "pose_in must be an integer of at least 1, got 0"),
+            ((6, 2, 8, 0), "pose must be an integer of at least 1, got 0"),
+        ],
+        ids=str,
+    )
+    def test_sizes_are_at_least_one(self, given, expected):
+        with pytest.raises(ValueError, match=f"^{expected}$"):
+            DenseCapsules(*given, factory("uniform"))
+
+    @pytest.mark.parametrize("std", [0, -0.1, float("nan")])
+    def test_weights_start_with_a_spread(self, std):
+        for layer, below in ((DenseCapsules, 6), (ConvCapsules, (5, 5, 1))):
+            with pytest.raises(ValueError, match="weight_std must be a number above 0, got"):
+                layer(below, 2, 8, 8, factory("uniform"), weight_std=std)
+
     @pytest.mark.parametrize("given", [{"share": True}, {"coordinates": 0.1}], ids=str)
     def test_positions_need_a_grid(self, given):
         with pytest.raises(ValueError, match="share and coordinates need children as"):
@@ -167,6 +188,11 @@ class TestConvCapsules:
         children.poses[0, 0, 1] += 1.0
         changed = (layer(children).poses != before).any(dim=-1).any(dim=-1)[0]
         assert changed.nonzero().tolist() == [[0, 0], [0, 1]]
+
+    @pytest.mark.parametrize("given", [{"kernel": 0}, {"stride": 0}, {"stride": -1}], ids=str)
+    def test_windows_have_a_size_and_a_step(self, given):
+        with pytest.raises(ValueError, match=r"(kernel|stride) must be an integer of at least 1, got"):
+            ConvCapsules((5, 5, 1), 2, 4, 4, factory("uniform"), **given)
 
     def test_grid_smaller_than_the_kernel_is_refused(self):
         with pytest.raises(ValueError, match="at least 3 x 3"):

@@ -7,10 +7,11 @@ from torch import nn
 from routebench import kernels
 from routebench.capsules import Capsules, Votes
 from routebench.capsules.layers import ConvCapsules, DenseCapsules
+from routebench.capsules.schedules import SCHEDULES
 from routebench.models import build
-from routebench.ops import AXES, Competition
+from routebench.ops import ABSENT, AXES, Competition
 from routebench.registry import routing
-from routebench.routing import factory
+from routebench.routing import RoutingLayer, factory
 
 WITHOUT = {"divide-and-conquer"}
 """Methods that cannot leave children out, for a mathematical reason that their pages say."""
@@ -147,6 +148,52 @@ def test_every_kernel_respects_masks(method, backend):
     for name, gradient in of_reference.items():
         scale = float(gradient.abs().max()) + 1e-6
         assert float((of_kernel[name] - gradient).abs().max()) < 1e-3 * scale, name
+
+
+@pytest.mark.parametrize("backend", ["reference", "fused", "triton"])
+@pytest.mark.parametrize("method", sorted(set(routing) - WITHOUT))
+def test_an_item_without_children_has_parents_of_zero_and_no_gradient(method, backend):
+    if obstacle := kernels.unavailable(backend, torch.device("cpu")):
+        pytest.skip(obstacle)
+    layer = RoutingLayer(method, SHORT, CLASSES, NUMBERS, 8, **STEADY.get(method, {}))
+    mask = torch.arange(SHORT) < torch.tensor([[9], [0], [4], [1]])
+    poses, present = torch.randn(4, SHORT, NUMBERS), torch.rand(4, SHORT)
+    poses[1, :3], present[1, :3] = torch.tensor([torch.nan, torch.inf, 1e30])[:, None], torch.nan
+    poses.requires_grad_(), present.requires_grad_()
+    wanted = [poses, present, *(one for one in layer.parameters() if one.requires_grad)]
+    for training in (True, False):
+        layer.train(training)
+        with kernels.using(backend):
+            found = layer.capsules(poses, mask, activations=present)
+            values = [one for one in (found.poses, found.activations, found.logits) if one is not None]
+            assert all(bool(one.isfinite().all()) for one in values)
+            assert not found.poses[1].any() and not found.activations[1].any()
+            assert found.logits is None or bool((found.logits[1] == ABSENT).all())
+            of_all = torch.autograd.grad(
+                sum(one.square().sum() for one in values), wanted, allow_unused=True, retain_graph=True
+            )
+            of_it = torch.autograd.grad(sum(one[1].sum() for one in values), wanted, allow_unused=True)
+        assert all(one is None or bool(one.isfinite().all()) for one in of_all)
+        assert all(one is None or not one.any() for one in of_it)
+        assert not of_all[0][1].any() and of_all[0][0].any()
+    others = [0, 2, 3]
+    with kernels.using(backend):
+        alone = layer.capsules(poses[others], mask[others], activations=present[others])
+    assert torch.allclose(found.poses[others], alone.poses, rtol=1e-4, atol=1e-5)
+    assert torch.allclose(found.activations[others], alone.activations, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
+def test_an_item_without_children_rests_at_zero_in_every_schedule(schedule):
+    layers = [
+        DenseCapsules(*sizes, factory("inverted-attention", iterations=4)) for sizes in ((6, 5, 8, 8), (5, 3, 8, 8))
+    ]
+    mask = torch.arange(6) < torch.tensor([[6], [0]])
+    poses = torch.randn(2, 6, 8).masked_fill(~mask[..., None], torch.nan).requires_grad_()
+    _, first, last = SCHEDULES[schedule](layers, Capsules(poses, mask=mask))
+    assert not first.poses[1].any() and not first.activations[1].any() and first.poses[0].any()
+    (gradient,) = torch.autograd.grad(last.poses.square().sum(), poses)
+    assert bool(gradient.isfinite().all()) and gradient[0].any() and not gradient[1].any()
 
 
 @pytest.mark.parametrize("axis", AXES)
