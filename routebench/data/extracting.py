@@ -7,17 +7,17 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock
 from numpy.typing import NDArray
 from torch import Tensor
 
-from routebench.atomic import write_text
+from routebench.atomic import StoreFull, alone, write_text
 from routebench.data.backbones import Pretrained
 from routebench.data.dataset import Dataset, Images
 from routebench.errors import FULL, UserError, shown
@@ -113,8 +113,8 @@ def extract(
         batch: images in a pass.
 
     Raises:
-        UserError: the data are no pictures, the disk has less room than is needed, what is there is of another
-            extraction, or a feature is too large for its type.
+        UserError: the data are no pictures, the network does not take them, the disk has less room than is needed,
+            what is there is of another extraction, or a feature is not finite or too large for its type.
     """
     if not isinstance(data.train, Images):
         raise UserError(f"features: expected a data set of pictures, got {data.name}, which has tokens already")
@@ -122,11 +122,41 @@ def extract(
         raise UserError(
             f"features: expected fixed training images, got {data.name}, which makes new ones for every epoch"
         )
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(file.with_name(f"{file.name}.lock")):
-        if not file.exists():
-            _Extraction(backbone, data, kind, batch).write(file)
-    file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
+    extraction = _Extraction(backbone, data, file, kind, batch)
+    with _told_unwritten(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with alone(extraction.beside(".lock"), extraction.waits):
+            if file.exists():  # since another has just written it
+                extraction.expect_own(file, _header_of(file))
+            else:
+                extraction.write()
+
+
+@contextlib.contextmanager
+def _told_unwritten(file: Path) -> Iterator[None]:
+    """Tells in one line that the system does not let a file be written."""
+    try:
+        yield
+    except (OSError, StoreFull) as error:
+        full = isinstance(error, StoreFull) or error.errno in FULL
+        reason = error.reason if isinstance(error, StoreFull) else error.strerror or type(error).__name__
+        way = "what is done is kept: make room, then give the same command again" if full else "write elsewhere"
+        told = f"features cannot be written to {shown(file)!r}: {reason}; {way}"
+        raise (StoreFull if full else UserError)(told) from error
+
+
+def _header_of(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        length = opened.read(8)
+        return length + opened.read(int.from_bytes(length, "little"))
+
+
+def _told_by(header: bytes) -> dict[str, Any]:
+    """All that the header of a file tells of its extraction; nothing, of a file that is none."""
+    with contextlib.suppress(ValueError, TypeError, LookupError):
+        known = json.loads(header[8:])
+        return {**json.loads(known["__metadata__"]["routebench"]), "numbers": known["train_features"]["dtype"]}
+    return {}
 
 
 @dataclass(frozen=True)
@@ -135,8 +165,37 @@ class _Extraction:
 
     backbone: Pretrained
     data: Dataset[Any]
+    file: Path
     kind: str
     batch: int
+
+    def beside(self, ending: str) -> Path:
+        """The file whose name has that ending more."""
+        return self.file.with_name(f"{self.file.name}{ending}")
+
+    def waits(self) -> None:
+        """Tells that another process writes the file, unless that is known to be of another extraction."""
+        if (known := self.beside(".partial.json")).exists():
+            self.expect_own(self.beside(".partial"), _noted(known)[0])
+        note(f"features: waiting for another process, which writes {shown(self.file)}", err=True)
+
+    def expect_own(self, where: Path, header: bytes) -> None:
+        """Looks whether a file, or its beginning, is of this extraction.
+
+        Args:
+            where: the file, for the message.
+            header: its first bytes, or those that it is to have.
+
+        Raises:
+            UserError: it is of another.
+        """
+        if header == self.layout.header():
+            return
+        own, other = _told_by(self.layout.header()), _told_by(header)
+        key = next((key for key in own if other and own[key] != other.get(key)), "")
+        told = f" ({key} {other.get(key)!s:.60}, not {own[key]!s:.60})" if key else ""
+        way = "remove it first, or write elsewhere"
+        raise UserError(f"{shown(where)}: expected this extraction, got another{told}; {way}")
 
     @property
     def parts(self) -> Mapping[str, Images]:
@@ -150,12 +209,24 @@ class _Extraction:
         train = len(self.data.train)
         return {"train": self.data.objects[:train], "val": self.data.objects[train:]}
 
-    def write(self, file: Path) -> None:
-        """Goes on where it was, and puts the file in place when all is done."""
-        layout = self._layout()
-        partial, note = (file.with_name(f"{file.name}.partial{end}") for end in ("", ".json"))
-        done = _begun(partial, note, layout)
-        arrays = layout.mapped(partial)
+    def write(self) -> None:
+        """Goes on where it was, and puts the file in place when all is done; what can never be done leaves nothing."""
+        partial, known = self.beside(".partial"), self.beside(".partial.json")
+        done = self._begun(partial, known)
+        try:
+            self._fill(partial, known, done)
+        except StoreFull:
+            raise
+        except UserError:  # the same call would come to the same end
+            partial.unlink()
+            known.unlink()
+            raise
+        os.replace(partial, self.file)
+        known.unlink()
+
+    def _fill(self, partial: Path, known: Path, done: int) -> None:
+        """Writes the arrays from so many images on."""
+        arrays = self.layout.mapped(partial)
         told, total, before = _Progress(), sum(map(len, self.parts.values())), 0
         for name, images in self.parts.items():
             arrays[f"{name}_labels"][:] = images.labels.numpy()
@@ -167,23 +238,27 @@ class _Extraction:
                     continue
                 arrays[f"{name}_features"][start:stop] = self._features(images, slice(start, stop))
                 if start // self.batch % EVERY == EVERY - 1:
-                    _flush(arrays, note, layout, before + stop)
+                    _flush(arrays, known, self.layout, before + stop)
                 told(before + stop, total)
             before += len(images)
-        _flush(arrays, note, layout, total)
-        del arrays
-        os.replace(partial, file)
-        note.unlink()
+        _flush(arrays, known, self.layout, total)
 
     def _features(self, images: Images, chosen: slice) -> NDArray[Any]:
         device = next(self.backbone.network.parameters()).device
+        given = self.backbone(images.pixels[chosen].to(device)).cpu().numpy()
+        if not np.isfinite(given).all():
+            raise UserError(
+                f"features: expected finite numbers, got NaN or infinity from {self.backbone.name}; its weights may be "
+                "damaged: take others, or another layer"
+            )
         with np.errstate(over="ignore"):  # told below
-            found = self.backbone(images.pixels[chosen].to(device)).cpu().numpy().astype(self.kind)
+            found = given.astype(self.kind)
         if not np.isfinite(found).all():
-            raise UserError(f"features: expected numbers that {self.kind} can hold, got larger ones; take float32")
+            raise UserError(f"features: expected numbers that {self.kind} can hold, got larger ones; take --float32")
         return found
 
-    def _layout(self) -> _Layout:
+    @cached_property
+    def layout(self) -> _Layout:
         """The arrays of the file: features first, which then lie at multiples of 8 bytes."""
         backbone, data = self.backbone, self.data
         tokens = self._features(data.train, slice(1)).shape[1:]
@@ -203,17 +278,26 @@ class _Extraction:
         }
         return _Layout(arrays, notes)
 
-
-def _begun(partial: Path, note: Path, layout: _Layout) -> int:
-    """The number of images that are done; 0 of a new extraction, whose file gets all the room that it needs."""
-    if note.exists() and partial.exists():
-        header, done = "", 0
-        with contextlib.suppress(ValueError, TypeError, LookupError):  # a damaged note is that of another
-            known = json.loads(note.read_text())
-            header, done = known["header"], int(known["done"])
-        if header == layout.header().decode("latin1") and partial.stat().st_size == layout.size:
+    def _begun(self, partial: Path, known: Path) -> int:
+        """The number of images that are done; 0 of a new extraction, whose file gets all the room that it needs."""
+        if known.exists() and partial.exists():
+            header, done = _noted(known)
+            self.expect_own(partial, header if partial.stat().st_size == self.layout.size else b"")
             return done
-        raise UserError(f"{shown(partial)}: expected the beginning of this extraction, got another; remove it first")
+        _claim(partial, known, self.layout)
+        return 0
+
+
+def _noted(known: Path) -> tuple[bytes, int]:
+    """The header of the file that is being written, and the number of images that are done."""
+    with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):  # a damaged note is of another
+        found = json.loads(known.read_text())
+        return found["header"].encode("latin1"), int(found["done"])
+    return b"", 0
+
+
+def _claim(partial: Path, known: Path, layout: _Layout) -> None:
+    """Begins a file, which gets all the room that it needs."""
     room = shutil.disk_usage(partial.parent).free
     if room < layout.size:
         raise UserError(
@@ -233,12 +317,11 @@ def _begun(partial: Path, note: Path, layout: _Layout) -> int:
                 f"expected room for {layout.size / 1e6:,.0f} MB in {shown(partial.parent)}, got less"
             ) from error
         raise
-    write_text(note, json.dumps({"header": layout.header().decode("latin1"), "done": 0}))
-    return 0
+    write_text(known, json.dumps({"header": layout.header().decode("latin1"), "done": 0}))
 
 
-def _flush(arrays: Mapping[str, NDArray[Any]], note: Path, layout: _Layout, done: int) -> None:
+def _flush(arrays: Mapping[str, NDArray[Any]], known: Path, layout: _Layout, done: int) -> None:
     """Notes how far it is, after the disk has what was done."""
     for array in arrays.values():
         array.flush()  # type: ignore[attr-defined]  # memory maps have it
-    write_text(note, json.dumps({"header": layout.header().decode("latin1"), "done": done}))
+    write_text(known, json.dumps({"header": layout.header().decode("latin1"), "done": done}))

@@ -17,8 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from filelock import FileLock
-
+from routebench.atomic import alone
 from routebench.cache import cache_folder
 from routebench.data.seal import expect_unsealed
 from routebench.data.torchvision_import import import_torchvision
@@ -179,7 +178,7 @@ def _download(published: Published, root: Path) -> None:
     folder = root / published.folder
     lock = root / f".{published.name}.lock"
     try:
-        with _made(folder), _locked(lock), TemporaryDirectory(dir=root, prefix=".download-") as fresh:
+        with _made(folder), alone(lock), TemporaryDirectory(dir=root, prefix=".download-") as fresh:
             if not _missing(published, root):  # another process was faster
                 return
             if published.archive and (root / published.archive).is_file():
@@ -212,16 +211,6 @@ def _made(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # not empty
             for place in made:
                 place.rmdir()
-
-
-@contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    """Holds a lock, and removes its file: two that then download at once put the same files in place."""
-    with FileLock(file):
-        try:
-            yield
-        finally:
-            file.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import OrderedDict, namedtuple
 from dataclasses import replace
@@ -17,6 +18,7 @@ from sklearn.datasets import load_sample_images
 from torch.nn import functional
 
 import routebench
+from routebench.atomic import alone
 from routebench.data import backbones, extract, extracted, extracting, load, pretrained
 from routebench.errors import UserError
 from tests.command import Command
@@ -50,15 +52,17 @@ class Grid(torch.nn.Module):
     def __init__(self, order):
         super().__init__()
         self.order = order
+        self.place = torch.nn.Parameter(torch.zeros(1))
 
     def forward(self, images):
         return {"channels first": images, "channels last": images.permute(0, 2, 3, 1), "pooled": images.mean((2, 3)),
-                "tokens": images.flatten(2).transpose(1, 2), "list": [images], "text": "x"}[self.order]  # fmt: skip
+                "tokens": images.flatten(2).transpose(1, 2), "list": [images], "text": "x",
+                "nan": images / 0}[self.order]  # fmt: skip
 
 
-def of_grid(order):
+def of_grid(order, deviation=1.0):
     return backbones.Pretrained(
-        "grid", "body", 8, torch.nn.Sequential(OrderedDict(body=Grid(order))), "", (0.0,) * 3, (1.0,) * 3, {}
+        "grid", "body", 8, torch.nn.Sequential(OrderedDict(body=Grid(order))), "", (0.0,) * 3, (deviation,) * 3, {}
     )
 
 
@@ -163,10 +167,15 @@ def test_the_beginning_of_another_extraction_is_not_gone_on_with(tmp_path, monke
     with pytest.raises(KeyboardInterrupt):
         extract(drawn(layer="features.3"), data, file)
     monkeypatch.undo()
-    with pytest.raises(UserError, match="expected the beginning of this extraction, got another; remove it first"):
+    with pytest.raises(UserError, match=r"got another \(layer features.3, not features.4\); remove it first"):
+        extract(drawn(layer="features.4"), data, file)
+    with (
+        alone(tmp_path / "x.safetensors.lock"),
+        pytest.raises(UserError, match=r"layer features.3, not features.4"),  # rather than wait for it
+    ):
         extract(drawn(layer="features.4"), data, file)
     extract(drawn(layer="features.3"), data, file)
-    assert file.exists()
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def _crash(*_):
@@ -178,14 +187,89 @@ def test_a_disk_without_room_is_told_before_it_starts(tmp_path, monkeypatch):
     monkeypatch.setattr(extracting.shutil, "disk_usage", lambda _: usage(10, 9, 1_000_000))
     with pytest.raises(UserError, match=r"expected room for 6 MB in .*, got 1 MB"):
         extract(drawn(layer="features.3"), load("take:200:mnist5k"), tmp_path / "x.safetensors")
-    assert [path.suffix for path in tmp_path.iterdir()] in ([], [".lock"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_another_process_has_written_meanwhile_is_looked_at(tmp_path, capfd):
+    file, data, told = tmp_path / "x.safetensors", load("take:200:mnist5k"), []
+
+    def wait(backbone):
+        try:
+            extract(backbone, data, file)
+        except UserError as error:
+            told.append(str(error))
+
+    waiting = [threading.Thread(target=wait, args=(drawn(layer=layer),)) for layer in ("features.3", "features.4")]
+    said, end = "", time.monotonic() + 120
+    with alone(tmp_path / "x.safetensors.lock"):
+        for one in waiting:
+            one.start()
+        while said.count("waiting for another process") < len(waiting) and time.monotonic() < end:
+            time.sleep(0.05)
+            said += capfd.readouterr().err
+        extract(drawn(layer="features.3"), data, tmp_path / "other.safetensors")
+        (tmp_path / "other.safetensors").rename(file)
+    for one in waiting:
+        one.join()
+    assert len(told) == 1 and "expected this extraction, got another (layer features.3, not features.4)" in told[0]
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("order", "kind", "expected"),
+    [
+        ("channels first", "float16", "numbers that float16 can hold, got larger ones; take --float32"),
+        ("nan", "float32", "finite numbers, got NaN or infinity from grid"),
+    ],
+)
+def test_what_fails_on_the_way_leaves_nothing(tmp_path, order, kind, expected):
+    """The first image, of which the size is taken, is one that fits."""
+    data, file = load("take:200:mnist5k"), tmp_path / "x.safetensors"
+    pixels = data.train.pixels.clone()
+    pixels[0] = 0 if order != "nan" else 1
+    data = replace(data, train=replace(data.train, pixels=pixels))
+    with pytest.raises(UserError, match=expected):
+        extract(of_grid(order, 1e-6), data, file, kind=kind, batch=1)
+    assert not list(tmp_path.iterdir())
+    extract(of_grid("channels first", 1e-6), data, file, kind="float32", batch=1)
+
+
+def test_a_size_that_a_network_does_not_take_is_told_in_a_line(tmp_path, capfd):
+    command = Command(tmp_path, capfd)
+    for name, size in (("timm:vit_tiny_patch16_224", "96"), ("torchvision:squeezenet1_1", "8")):
+        done = command(
+            "features", name, "take:200:mnist5k", "-o", tmp_path / "x.safetensors", "--weights", "random",
+            "--size", size, "--device", "cpu",
+        )  # fmt: skip
+        assert done.code == 2 and done.error.count("\n") == 1, done.error
+        assert f"{name} at {size} pixels: expected a size that this network takes, got" in done.error
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_layer_that_repeats_places_is_not_taken():
+    assert pretrained("torchvision:alexnet", weights="random", size=64).layer == "features.11", "avgpool makes 36 of 1"
+    assert pretrained("torchvision:alexnet", weights="random", size=224).layer == "avgpool"
+
+
+@pytest.mark.parametrize("rest", ["@99999:mnist5k", "@x:mnist5k", "@-1:mnist5k", ":mnist5k", "/blocks:mnist5k", "@96:"])
+def test_a_name_that_is_not_whole_is_told_as_one(rest):
+    with pytest.raises(UserError, match="expected features:BACKBONE@SIZE:DATA"):
+        load(f"features:efficientnet-lite0{rest}")
+    with pytest.raises(UserError, match="expected features:BACKBONE@SIZE:DATA"):
+        load(f"features:timm:resnet18{rest}")
+
+
+@pytest.mark.parametrize("place", ["/proc/x.safetensors", "/proc/deep/x.safetensors"])
+def test_a_place_that_cannot_be_written_is_told_at_once(place):
+    with pytest.raises(UserError, match=r"features cannot be written to '/proc/.*x.safetensors': "):
+        extract(drawn(layer="features.3"), load("take:200:mnist5k"), Path(place))
 
 
 def test_numbers_that_16_bits_cannot_hold_are_refused(tmp_path):
     backbone = drawn(layer="features.0")
     with torch.no_grad():
         backbone.network.features[0].weight.mul_(1e6)
-    with pytest.raises(UserError, match="float16 can hold, got larger ones; take float32"):
+    with pytest.raises(UserError, match="float16 can hold, got larger ones; take --float32"):
         extract(backbone, load("take:200:mnist5k"), tmp_path / "x.safetensors")
     extract(backbone, load("take:200:mnist5k"), tmp_path / "x.safetensors", kind="float32")
     assert load(f"features:{tmp_path / 'x.safetensors'}").train.values.dtype == torch.float32
@@ -208,10 +292,15 @@ def test_networks_that_are_not_there_are_refused(name, given, expected):
         pretrained(name, **given)
 
 
-@pytest.mark.parametrize("content", [b"", b"no weights", b"PK\x03\x04"])
-def test_a_file_that_holds_no_weights_is_refused(tmp_path, content):
-    (tmp_path / "w.pth").write_bytes(content)
-    with pytest.raises(UserError, match="expected a state of this network"):
+@pytest.mark.parametrize(
+    ("content", "told"), [(b"", "EOFError"), (b"no weights", "."), (b"PK\x03\x04", "."), ([1], "to be dict-like")]
+)
+def test_a_file_that_holds_no_weights_is_refused(tmp_path, content, told):
+    if isinstance(content, list):
+        torch.save(content, tmp_path / "w.pth")
+    else:
+        (tmp_path / "w.pth").write_bytes(content)
+    with pytest.raises(UserError, match=f"expected a state of this network, got .*{told}"):
         pretrained(SMALL, weights=str(tmp_path / "w.pth"))
 
 
