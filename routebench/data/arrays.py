@@ -2,8 +2,9 @@
 
 import difflib
 import json
+import logging
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import safe_open
 from torch import Tensor
 
@@ -19,18 +21,29 @@ from routebench.data import extracted
 from routebench.data._load import stands_in
 from routebench.data.dataset import Dataset, Images
 from routebench.data.labels import described
-from routebench.data.tokens import Tokens
+from routebench.data.tokens import PIECE, Tokens
 from routebench.data.unused import near
 from routebench.errors import FilesMissing, UserError, shown
 from routebench.registry import datasets
 
 PARTS = ("train", "val", "test")
 NEEDED = ("train", "test")
+OF = {"features": ("features", "labels", "mask"), "images": ("images", "labels")}
+"""What is read of a part, by the kind of its items; a mask only where there is one."""
+OBJECTS = ("train_objects", "val_objects")
+KNOWN = {f"{part}_{of}" for part in PARTS for of in ("features", "images", "labels", "mask", "objects")}
+"""Names that are spelt as they should, even where nothing reads them."""
 TYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
     "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
 }  # fmt: skip
 """Types of arrays by their names in safetensors files."""
+UNSIGNED = {"U16": "<u2", "U32": "<u4", "U64": "<u8"}
+"""The same of those that become int64, as NumPy names them."""
+ADDED = 1e-5
+"""What `nn.LayerNorm`, by which heads begin, adds to the variance of a token's numbers."""
+LOOKED_AT = 1_000
+"""Items of which tokens are compared with it."""
 CLASSES, NOTES = "classes", "source"
 """Metadata of a safetensors file: names of the classes as JSON, and one line on where the items come from."""
 
@@ -46,14 +59,15 @@ def features(path: str) -> Dataset[Tokens]:
     token each; `train_labels` and `test_labels`, integers (n,) from 0, or 0 and 1 as (n, classes) where an item may
     have several; and, where items have different numbers of tokens, `train_mask` and `test_mask`, bool (n, tokens),
     true where there is one. With `val_features` and the rest, selection is by these; otherwise a stratified tenth of
-    the training part is held out, the same in every run. Metadata `classes` of a safetensors file may name the classes,
-    as a JSON list, and `source` say where they come from.
+    the training part is held out, the same in every run. `train_objects` and `val_objects`, integers (n,), number the
+    object of each item where several show the same: folds divide objects. Metadata `classes` of a safetensors file may
+    name the classes, as a JSON list, and `source` say where they come from.
 
     Arrays stay in the file, which is mapped into memory, unless it is a compressed `.npz`.
 
     Raises:
-        UserError: the file cannot be read, an array is missing or of another type or shape, labels do not match, a
-            number is not finite, or a mask hides a whole item.
+        UserError: the file cannot be read, an array is missing or of another type or shape, labels do not match or are
+            of a single class, a number is not finite or too large, or a mask hides a whole item.
     """
     if asked := extracted.asked_for(path):
         try:
@@ -74,7 +88,8 @@ def npz(path: str) -> Dataset[Images]:
     `val_images` and `val_labels`, selection is by these; otherwise a stratified tenth of the training part is held out.
 
     Raises:
-        UserError: the file cannot be read, an array is missing or of another type or shape, or labels do not match.
+        UserError: the file cannot be read, an array is missing or of another type or shape, or labels do not match, or
+            are of a single class.
     """
     return _dataset("npz", path, "images", _images)
 
@@ -103,8 +118,9 @@ def _dataset(kind: str, path: str, what: str, make: Callable[[Mapping[str, Tenso
     """
     file = _file(kind, path)
     with _told(f"{kind}:{path}"):
-        found, notes = _read(file)
-        others = _expect_names(found, what)
+        used = {f"{part}_{of}" for part in PARTS for of in OF[what]} | {*OBJECTS}
+        found, others, notes = _read(file, used)
+        _expect_names(found, others, used, what)
         parts = {}
         for part in PARTS:
             if f"{part}_labels" in found:
@@ -116,34 +132,50 @@ def _dataset(kind: str, path: str, what: str, make: Callable[[Mapping[str, Tenso
             f"{kind}:{file.name}", _classes(parts, notes), parts["train"], parts["test"], source,
             held_out=parts.get("val"),
         )  # fmt: skip
-        return replace(made, objects=_objects(found), left_out=f"not used: {', '.join(others)}" if others else "")
+        left_out = f"not used: {', '.join(map(shown, others))}" if others else ""
+        made = replace(made, objects=_objects(found), left_out=left_out)
+    if isinstance(made.train, Tokens):
+        _warn_of_small(made.train, f"{kind}:{path}")
+    return made
 
 
-def _expect_names(found: Mapping[str, Tensor], what: str) -> list[str]:
-    """The names of arrays that are not used; raises UserError where one is missing, or misspelt."""
+def _warn_of_small(tokens: Tokens, name: str) -> None:
+    """Tells where the numbers of most tokens are nearly the same to a layer that normalises them."""
+    rows = torch.linspace(0, len(tokens) - 1, min(len(tokens), LOOKED_AT)).round().long()
+    values, *mask = tokens.inputs(rows, torch.device("cpu"))
+    spread = float((values[mask[0]] if mask else values.flatten(0, 1)).std(dim=1, correction=0).median())
+    if spread < 0.1 * ADDED**0.5:
+        way = f"multiply all by one number, such as {1 / spread:.0e}" if spread else "look at what wrote them"
+        told = f"numbers of most tokens are within {spread:.0e} of their mean, too near for heads to see differences"
+        logging.getLogger("routebench").warning("warning: %s: %s; %s", name, told, way)
+
+
+def _expect_names(found: Mapping[str, Tensor], others: Collection[str], used: Collection[str], what: str) -> None:
+    """Raises UserError where an array is missing, or one that is not used seems misspelt."""
     of_items = (what, "labels")
-    names = {f"{part}_{of}" for part in PARTS for of in (*of_items, "mask", "objects")}
     wanted = [f"{part}_{of}" for part in NEEDED for of in of_items]
     wanted += [f"val_{of}" for of in of_items if any(name.startswith("val_") for name in found)]
     if missing := [name for name in wanted if name not in found]:
-        known = ", ".join(sorted(found)) or "nothing"
+        known = ", ".join(map(shown, sorted([*found, *others]))) or "nothing"
         raise UserError(f"expected {', '.join(wanted)}, got no {missing[0]} but {known}")
-    others = sorted(found.keys() - names)
-    for other in others:
-        if near_to := difflib.get_close_matches(other, names - found.keys(), cutoff=0.75):
+    for other in sorted({*others} - KNOWN):
+        if near_to := difflib.get_close_matches(other, {*used} - found.keys(), cutoff=0.75):
             raise UserError(f"expected arrays of known names, got {other!r}; did you mean {near_to[0]!r}?")
-    return others
 
 
 def _objects(found: Mapping[str, Tensor]) -> Tensor | None:
     """The objects on training and held-out items, where several show the same."""
-    given = [found.get(f"{part}_objects") for part in ("train", "val")]
-    if given == [None, None]:
+    given = [found[name] for name in OBJECTS if name in found]
+    if not given:
         return None
-    numbers = [one.to(torch.int64) for one in given if one is not None and not one.is_floating_point()]
-    if len(numbers) < len(given):
-        raise UserError("expected train_objects and val_objects, both of integers, got one of them, or other numbers")
-    return torch.cat(numbers)
+    if len(given) < len(OBJECTS):
+        raise UserError(
+            f"expected {' and '.join(OBJECTS)}, got one of them; give the other, with a val part, or remove this one"
+        )
+    for name, one in zip(OBJECTS, given, strict=True):
+        if one.is_floating_point() or one.ndim != 1:
+            raise UserError(f"expected {name} as integers (n,), got {described(one)}")
+    return torch.cat([one.to(torch.int64) for one in given])
 
 
 @contextmanager
@@ -174,14 +206,14 @@ def _file(kind: str, path: str) -> Path:
     return file
 
 
-def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Arrays by name, mapped from the file where it can be, and its notes."""
+def _read(file: Path, used: Collection[str]) -> tuple[dict[str, Tensor], list[str], dict[str, Any]]:
+    """Arrays that are used by name, mapped from the file where it can be; the names of others; and its notes."""
     try:
         if file.suffix.lower() == ".npz":
-            return _read_npz(file), {}
+            return *_read_npz(file, used), {}
         with safe_open(file, framework="pt") as opened:  # which looks at the header
             notes: dict[str, Any] = dict(opened.metadata() or {})
-            arrays = _map_safetensors(file)
+            arrays, others = _map_safetensors(file, used)
     except UserError:
         raise
     except Exception as error:  # each layer of a file has errors of its own: zip, zlib, tokens of a header, JSON
@@ -189,27 +221,35 @@ def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise UserError(f"expected a whole {file.suffix} file that can be read, got {told:.200}") from error
     if CLASSES in notes:
         notes[CLASSES] = _class_names(notes[CLASSES])
-    return arrays, notes
+    return arrays, others, notes
 
 
-def _map_safetensors(file: Path) -> dict[str, Tensor]:
+def _map_safetensors(file: Path, used: Collection[str]) -> tuple[dict[str, Tensor], list[str]]:
     """Arrays of a file whose header is sound, all of them views of one map of it; nothing is written back."""
     with file.open("rb") as opened:
         start = 8 + int.from_bytes(opened.read(8), "little")
         header = json.loads(opened.read(start - 8))
     content = torch.from_numpy(np.memmap(file, np.uint8, mode="c"))[start:]
     found = {}
-    for name, told in header.items():
-        if name == "__metadata__":
-            continue
-        if told["dtype"] not in TYPES:
-            raise UserError(f"expected arrays of numbers, got {name} of type {told['dtype']}")
-        first, last = told["data_offsets"]
-        kind, bytes_ = TYPES[told["dtype"]], content[first:last]
-        if (start + first) % kind.itemsize:  # other software need not put numbers at multiples of their size
-            bytes_ = bytes_.clone()
-        found[name] = bytes_.view(kind).view(told["shape"])
-    return found
+    for name in sorted(used & header.keys()):
+        kind, (first, last) = header[name]["dtype"], header[name]["data_offsets"]
+        bytes_ = content[first:last]
+        if kind in UNSIGNED:
+            values = _signed(name, bytes_.numpy().view(UNSIGNED[kind]))
+        elif kind in TYPES:
+            misplaced = (start + first) % TYPES[kind].itemsize  # as other software may put numbers
+            values = (bytes_.clone() if misplaced else bytes_).view(TYPES[kind])
+        else:
+            raise UserError(f"expected arrays of numbers, got {name} of type {kind}")
+        found[name] = values.view(header[name]["shape"])
+    return found, sorted(header.keys() - used - {"__metadata__"})
+
+
+def _signed(name: str, numbers: NDArray[Any]) -> Tensor:
+    """Numbers without signs as int64."""
+    if numbers.size and numbers.max() > np.iinfo(np.int64).max:
+        raise UserError(f"expected integers below 2**63 in {name}, got {numbers.max()}")
+    return torch.from_numpy(numbers.astype(np.int64))
 
 
 def _class_names(text: str) -> list[str]:
@@ -222,37 +262,44 @@ def _class_names(text: str) -> list[str]:
     return names
 
 
-def _read_npz(file: Path) -> dict[str, Tensor]:
-    found = {}
-    with zipfile.ZipFile(file) as archive, np.load(file, allow_pickle=False) as arrays:
+def _read_npz(file: Path, used: Collection[str]) -> tuple[dict[str, Tensor], list[str]]:
+    found, others = {}, []
+    with zipfile.ZipFile(file) as archive:
         for entry in archive.infolist():
-            if not entry.filename.endswith(".npy"):
-                continue
             name = entry.filename.removesuffix(".npy")
-            array = _mapped(file, entry) if entry.compress_type == zipfile.ZIP_STORED else arrays[name]
-            if array.dtype.kind not in "biuf":
-                raise UserError(f"expected arrays of numbers, got {name} of type {array.dtype}")
+            if name == entry.filename or name not in used:
+                others.append(name)
+                continue
+            array = _array(file, archive, entry, name)
             native = array.astype(array.dtype.newbyteorder("="), copy=False)
-            if native.dtype in (np.uint16, np.uint32, np.uint64):
-                native = native.astype(np.int64)
-            found[name] = torch.from_numpy(np.asarray(native))
-    return found
+            unsigned = native.dtype in (np.uint16, np.uint32, np.uint64)
+            found[name] = _signed(name, native) if unsigned else torch.from_numpy(np.asarray(native))
+    return found, sorted(others)
 
 
-def _mapped(file: Path, entry: zipfile.ZipInfo) -> Any:
-    """An array that is stored as it is, mapped from the file; nothing is written back."""
-    with file.open("rb") as opened:
-        opened.seek(entry.header_offset)
-        header = opened.read(30)
-        opened.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), 1)
+def _array(file: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> NDArray[Any]:
+    """An array, mapped from the file where it is stored as it is; nothing is written back."""
+    with archive.open(entry) as opened:
         version = np.lib.format.read_magic(opened)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(opened)
-        if dtype.hasobject:
-            raise ValueError("arrays of Python objects")
-        if 0 in shape or not shape:
-            return np.zeros(shape, dtype)
-        place = opened.tell()
+        if dtype.kind not in "biuf" or dtype.itemsize > np.dtype(np.float64).itemsize:
+            raise UserError(f"expected arrays of numbers, got {name} of type {dtype}")
+        before = opened.tell()
+        if entry.compress_type == zipfile.ZIP_STORED:
+            while opened.read(PIECE):  # whose end has a checksum
+                pass
+    if entry.compress_type != zipfile.ZIP_STORED:
+        with archive.open(entry) as opened:
+            array: NDArray[Any] = np.lib.format.read_array(opened, allow_pickle=False)
+        return array
+    if 0 in shape or not shape:
+        return np.zeros(shape, dtype)
+    with file.open("rb") as content:
+        content.seek(entry.header_offset)
+        header = content.read(30)
+        names = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+    place = entry.header_offset + len(header) + names + before
     return np.memmap(file, dtype, mode="c", offset=place, shape=shape, order="F" if fortran else "C")
 
 
@@ -301,12 +348,13 @@ def _images(found: Mapping[str, Tensor], part: str) -> Images:
 def _labels(given: Tensor) -> Tensor:
     """Labels as a data set has them: classes by number, or truth values where an item may have several."""
     labels = given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
-    if labels.is_floating_point() or labels.ndim not in (1, 2):
+    if labels.is_floating_point() or labels.ndim not in (1, 2) or (labels.ndim == 2 and not labels.shape[1]):
         raise UserError(f"expected labels as integers (n,), or 0 and 1 as (n, classes), got {described(given)}")
     if labels.ndim == 1:
         return labels.to(torch.int64)
     if not bool(((labels == 0) | (labels == 1)).all()):
-        raise UserError(f"expected labels (n, classes) of 0 and 1, got values up to {int(labels.max())}")
+        got = f"values from {int(labels.min())} to {int(labels.max())}"
+        raise UserError(f"expected labels (n, classes) of 0 and 1, got {got}")
     return labels.bool()
 
 
@@ -314,9 +362,12 @@ def _classes(parts: Mapping[str, Any], notes: Mapping[str, Any]) -> tuple[str, .
     """Names of the classes; their numbers, where the file has no names."""
     labels = [part.labels for part in parts.values() if len(part)]
     count, items = max(one.shape[1] if one.ndim == 2 else int(one.max()) + 1 for one in labels), sum(map(len, labels))
-    if CLASSES not in notes and count > items:
+    train = parts["train"].labels
+    if train.ndim == 1 and int(train.min()) == int(train.max()):
+        raise UserError(f"expected training labels of at least two classes, got {int(train[0])} alone")
+    if CLASSES not in notes and train.ndim == 1 and count > items:
         raise UserError(f"expected classes that are numbered from 0 on, got the label {count - 1} of {items:,} items")
-    names = tuple(notes.get(CLASSES) or map(str, range(count)))
+    names = tuple(notes[CLASSES] if CLASSES in notes else map(str, range(count)))
     if len(names) < count:
         raise UserError(f"expected names of at least {count} classes, got {len(names)} in the metadata {CLASSES!r}")
     return names

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from routebench.data.labels import described, expect_labels, expect_tensor, one_label
+from routebench.data.labels import described, expect_classes, expect_labels, expect_tensor, one_label
 from routebench.data.seal import expect_unsealed
 from routebench.data.tokens import Tokens
 from routebench.errors import UserError
@@ -193,8 +193,8 @@ class Dataset(Generic[Part]):
             same: (n_train + n_held_out,); folds divide objects. None where each image has its own.
 
     Raises:
-        UserError: the parts differ in image shape or kind of labels, a label has no class, a condition is not one per
-            test image, or an object not one per training and held-out image.
+        UserError: the parts differ in image shape or kind of labels, a label has no class, a class no name of its own,
+            a condition is not one per test image, or an object not one per training and held-out image.
     """
 
     name: str
@@ -216,6 +216,10 @@ class Dataset(Generic[Part]):
         return super().__getattribute__(name)
 
     def __post_init__(self) -> None:
+        try:
+            expect_classes(self.classes)
+        except UserError as error:
+            raise UserError(f"data set {self.name!r}: {error}") from error
         self._check_conditions()
         for part, images in (("train", self.train), ("held-out", self.held_out), ("test", self.test)):
             if type(images) is not type(self.train):
@@ -290,7 +294,11 @@ class Dataset(Generic[Part]):
             UserError: the labels or parts are not those of a data set, or a class has too few images to be split.
         """
         if held_out is None:
-            kept, selection = stratified_split(train.labels, HELD_OUT_FRACTION, SPLIT_SEED)
+            try:
+                kept, selection = stratified_split(train.labels, HELD_OUT_FRACTION, SPLIT_SEED)
+            except UserError as error:
+                told = f"a tenth of {len(train):,} training {train.kind} cannot be held out: {error}"
+                raise UserError(f"{told}; or give a held-out part of its own (val)") from error
             train, held_out = train.at(kept), train.at(selection)
         parts = (train, held_out, test)
         return cls(name, classes, *parts, fingerprint=fingerprint(*parts), source=source)

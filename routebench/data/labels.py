@@ -1,5 +1,8 @@
 """Labels of items, and tensors as messages name them."""
 
+import unicodedata
+from collections import Counter
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -25,6 +28,24 @@ def expect_labels(labels: Tensor, count: int) -> None:
             f"expected labels as int64 ({count},), one per item, or as bool ({count}, classes) for several, got "
             f"{described(labels)}"
         )
+
+
+def expect_classes(names: tuple[object, ...]) -> None:
+    """Looks whether classes can be told apart by their names.
+
+    Args:
+        names: one for each class.
+
+    Raises:
+        UserError: there are none, one is empty, occurs twice, or steers terminals.
+    """
+    if not names:
+        raise UserError("expected a name for each class, got none")
+    for name, count in Counter(names).items():
+        if not isinstance(name, str) or not name.strip() or any(unicodedata.category(one) == "Cc" for one in name):
+            raise UserError(f"expected names of classes that can be read, got {name!r:.60}")
+        if count > 1:
+            raise UserError(f"expected names of classes that differ, got {name!r:.60} {count} times")
 
 
 def one_label(labels: Tensor) -> tuple[Tensor, Tensor]:

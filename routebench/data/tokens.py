@@ -1,5 +1,6 @@
 """Items made of tokens, such as the features that a large network gives of a photograph."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,6 +17,8 @@ PIECE = 1 << 24
 """Numbers that are looked at together: 64 MB in single precision."""
 WIDTHS = {torch.float16: (torch.int16, 0x7C00), torch.float32: (torch.int32, 0x7F800000)}
 """Types of a token's numbers; of each, whole numbers of as many bits, and the bits of the exponent."""
+LARGEST, BIAS, FRACTION = 128, 127, 23
+"""Of float32: the power of two that it does not hold, what is added to an exponent, and bits of the fraction."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class Tokens:
         rows: int64, (n,), the row of each item; None where item k is row k.
 
     Raises:
-        UserError: a shape or type is another, there are no items, an item has no token, or a number is not finite.
+        UserError: a shape or type is another, there are no items, an item has no token, or a number is not finite, or
+            so large that the variance of a token's numbers has no place in float32.
     """
 
     kind: ClassVar[str] = "tokens"
@@ -70,11 +74,18 @@ class Tokens:
             first = int((~self.mask.any(dim=1)).nonzero()[0, 0])
             raise UserError(f"expected a mask that leaves each item a token, got none for item {first}; leave it out")
         whole, exponent = WIDTHS[self.values.dtype]
+        power = (LARGEST - math.ceil(math.log2(self.shape[1]))) // 2 - 1  # of differences from the mean, twice as large
+        most = exponent if whole is torch.int16 else (power + BIAS) << FRACTION
         for start, piece in self._pieces(self._rows):
-            if int((piece.view(whole) & exponent).max()) == exponent:  # all ones, of what is not finite
-                for item, token in (~piece.isfinite()).any(dim=2).nonzero().tolist():
-                    found = f"token {token} of item {start + item}"
-                    raise UserError(f"expected finite numbers, got NaN or infinity in {found}; mask it, or mend it")
+            if (largest := int((piece.view(whole) & exponent).max())) < most:
+                continue
+            wrong, expected, way = ~piece.isfinite(), "finite numbers, got NaN or infinity", "mask it, or mend it"
+            if largest < exponent:
+                wrong, way = piece.abs() >= 2.0**power, "divide all by one number"
+                most_told = f"below {2.0**power:.0e}, got {piece.abs().max():.0e}"
+                expected = f"numbers whose squares float32 can add up, {most_told}"
+            item, token = wrong.any(dim=2).nonzero()[0].tolist()
+            raise UserError(f"expected {expected} in token {token} of item {start + item}; {way}")
 
     def _pieces(self, rows: Tensor) -> Iterator[tuple[int, Tensor]]:
         """Some rows at a time, with zeros where there is no token, and the place of the first one."""

@@ -93,6 +93,8 @@ def near(name: str, place: Path, other_than: Collection[str] = ()) -> str:
         there = sorted(entry.name for entry in islice(place.iterdir(), MOST) if not is_system(entry.name))
     except OSError:
         return ""
+    if name in there and Path(place, name).is_symlink():
+        return "; it is a link that leads nowhere"
     for other in there:
         if told := hardly_apart(name, other):
             return f"; {other!r} lies there{told}"

@@ -1,12 +1,14 @@
 """Files of arrays that other software made: `features:FILE` and `npz:FILE`."""
 
 import json
+import logging
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import save_file
+from safetensors.torch import save_file as save_tensors
 
 from routebench.data import load
 from routebench.errors import UserError
@@ -103,8 +105,22 @@ WRONG = {
     "labels that are no numbers": ({"train_labels": np.array(["a"] * 50)}, "arrays of numbers, got train_labels"),
     "labels between numbers": ({"train_labels": np.arange(50) / 2}, "integers"),
     "labels below zero": ({"train_labels": np.arange(50) % 5 - 1}, "from 0 to .*got -1"),
-    "marks above one": ({"train_labels": np.full((50, 5), 2)}, "of 0 and 1, got values up to 2"),
-    "objects": ({"train_labels": np.array([None] * 50)}, "cannot be read|can be read"),
+    "marks above one": ({"train_labels": np.full((50, 5), 2)}, "of 0 and 1, got values from 2 to 2"),
+    "marks below zero": ({"train_labels": np.full((50, 5), -1)}, "of 0 and 1, got values from -1 to -1"),
+    "marks of no class": ({"train_labels": np.ones((50, 0), int)}, r"got int64 \(50, 0\)"),
+    "a single class": ({"train_labels": np.zeros((50, 1), int)}, "at least two classes, got 0 alone"),
+    "a label beyond all": ({"train_labels": np.full(50, 2**64 - 1, np.uint64)}, "got 18446744073709551615"),
+    "squares beyond all": (
+        {"train_features": features()["train_features"] * np.float32(1e20)},
+        "below 2e[+]18, got 3e[+]20 in token 0 of item 0; divide all",
+    ),
+    "one training item": (
+        {"train_features": np.ones((2, 4, 8), np.float32), "train_labels": np.arange(2)},
+        "a tenth of 2 training tokens cannot be held out.*give a held-out part of its own",
+    ),
+    "objects of one part": ({"train_objects": np.arange(50)}, "with a val part, or remove this one"),
+    "objects": ({"train_labels": np.array([None] * 50)}, "arrays of numbers, got train_labels of type object"),
+    "long numbers": ({"train_labels": np.arange(50).astype("g")}, "arrays of numbers, got train_labels of type float"),
     "another shape in a part": ({"test_features": np.ones((20, 3, 8), np.float32)}, r"test tokens of shape \(4, 8\)"),
     "a mask of numbers": ({"train_mask": np.ones((50, 4))}, "mask as bool"),
     "a mask that hides an item": ({"train_mask": np.arange(50)[:, None].repeat(4, 1) != 9}, "got none for item 9"),
@@ -119,6 +135,58 @@ def test_bad_arrays_are_told_in_one_line(tmp_path, kind):
     with pytest.raises(UserError, match=expected) as caught:
         load(f"features:{tmp_path / 'x.npz'}")
     assert "\n" not in str(caught.value) and "x.npz" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        np.array(["a", "b"]),
+        np.array([None]),
+        np.zeros(1, "M8[D]"),
+        np.zeros(1, [("a", "i4")]),
+        np.zeros(1, "g"),
+        np.zeros(1, "c8"),
+    ],
+)
+def test_arrays_that_are_not_read_may_be_of_any_type_and_are_named(tmp_path, other):
+    np.savez(tmp_path / "x.npz", **features(), beside=other, test_objects=other, train_images=other)
+    assert load(f"features:{tmp_path / 'x.npz'}").left_out == "not used: beside, test_objects, train_images"
+    np.savez_compressed(tmp_path / "y.npz", **pictures(), train_mask=other)
+    assert load(f"npz:{tmp_path / 'y.npz'}").left_out == "not used: train_mask"
+
+
+def test_an_unused_tensor_of_eight_bits_is_named(tmp_path):
+    tensors = {name: torch.from_numpy(array) for name, array in features().items()}
+    save_tensors({**tensors, "scale": torch.zeros(3, dtype=torch.float8_e5m2)}, tmp_path / "x.safetensors")
+    assert load(f"features:{tmp_path / 'x.safetensors'}").left_out == "not used: scale"
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_labels_without_signs_are_read_of_both_kinds_of_file(tmp_path, kind):
+    arrays = features(train_labels=features()["train_labels"].astype(kind))
+    save_file(arrays, tmp_path / "x.safetensors")
+    np.savez(tmp_path / "x.npz", **features())
+    found, expected = load(f"features:{tmp_path / 'x.safetensors'}"), load(f"features:{tmp_path / 'x.npz'}")
+    assert found.fingerprint == expected.fingerprint
+
+
+def test_damage_of_numbers_that_are_stored_as_they_are_is_seen(tmp_path):
+    file = tmp_path / "x.npz"
+    np.savez(file, **features())
+    content = bytearray(file.read_bytes())
+    content[content.find(features()["train_features"].tobytes()) + 301] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(UserError, match=r"expected a whole .npz file that can be read, got Bad CRC-32"):
+        load(f"features:{file}")
+
+
+@pytest.mark.parametrize(("scale", "told"), [(1.0, False), (1e-2, False), (1e-6, True), (0.0, True)])
+def test_numbers_too_small_for_heads_are_told(tmp_path, caplog, scale, told):
+    small = features()["train_features"] * np.float32(scale)
+    np.savez(tmp_path / "x.npz", **features(train_features=small))
+    with caplog.at_level(logging.WARNING, "routebench"):
+        load(f"features:{tmp_path / 'x.npz'}")
+    assert [("too near for heads" in line) for line in caplog.messages] == [True] * told
 
 
 @pytest.mark.parametrize("name", ["x.npz", "x.safetensors"])
@@ -189,7 +257,11 @@ def test_numbers_may_lie_anywhere_in_the_file(tmp_path, blanks):
     assert found.fingerprint == expected.fingerprint
 
 
-@pytest.mark.parametrize("classes", ["{}", "[1]", "no json", '["a"]'])
+@pytest.mark.parametrize(
+    "classes",
+    ["{}", "[1]", "[]", "no json", '["a"]', '["a", "a", "c", "d", "e"]', '["a", "b", "c", "d", ""]',
+     r'["a", "b", "c", "d", "\u001b[2J"]'],
+)  # fmt: skip
 def test_names_of_classes_that_do_not_fit_are_refused(tmp_path, classes):
     save_file(features(), tmp_path / "x.safetensors", {"classes": classes})
     with pytest.raises(UserError, match="classes"):
@@ -209,6 +281,14 @@ def test_names_of_classes_that_do_not_fit_are_refused(tmp_path, classes):
 def test_paths_that_are_no_files_are_refused(path, expected):
     with pytest.raises(UserError, match=expected):
         load(f"features:{path}")
+
+
+def test_a_link_to_nothing_is_told(tmp_path):
+    (tmp_path / "x.npz").symlink_to(tmp_path / "gone.npz")
+    (tmp_path / "loop.npz").symlink_to(tmp_path / "loop.npz")
+    for name in ("x.npz", "loop.npz"):
+        with pytest.raises(UserError, match="does not exist; it is a link that leads nowhere"):
+            load(f"features:{tmp_path / name}")
 
 
 def test_a_folder_and_another_kind_of_file_are_refused(tmp_path):
