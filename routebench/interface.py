@@ -307,7 +307,7 @@ def extract_features(asked: FeaturesOptions) -> Path:
         raise UserError(f"expected an output that ends in .safetensors, got {shown(file)}")
     if file.exists():
         raise UserError(f"expected an output that is not there yet, got {shown(file)}; remove it, or name another")
-    expect_place(file, "features")
+    expect_place(file, "the file of features")
     where = torch.device(choose_device(asked.device))
     size: Any = asked.size
     batch: Any = asked.batch

@@ -115,7 +115,7 @@ def _told(name: str, size: int) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """What another library's error says in a line, without colours; its name where it says nothing."""
+    """The message of another library's error in a line, without colours; its name where there is none."""
     return f"{one_line_of(click.unstyle(message_of(error))) or type(error).__name__:.200}"
 
 
