@@ -25,7 +25,7 @@ from routebench.analysis._estimate import (
 )
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._result import Analysis, Main, Role, analysis_of
-from routebench.analysis._runs import Runs, few_of, highest_tiers, means_over_seeds
+from routebench.analysis._runs import Runs, few_of, highest_tiers, images_in_words, means_over_seeds
 from routebench.analysis._script import run
 from routebench.analysis._table import (
     METHOD,
@@ -79,6 +79,7 @@ __all__ = [
     "figures",
     "gains_over",
     "highest_tiers",
+    "images_in_words",
     "mean_of",
     "means_over_seeds",
     "numbers",

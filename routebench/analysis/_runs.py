@@ -312,6 +312,23 @@ def few_of(data: str) -> tuple[int | None, str]:
     return (None, data) if found is None else (int(found[1]), found[2])
 
 
+def images_in_words(data: str, beside: Iterable[str]) -> str:
+    """`5,000 training images`, `all training images`, where data sets differ in the number of these alone.
+
+    Args:
+        data: the name of a data set.
+        beside: the names of all that are to be told apart.
+
+    Returns:
+        the name itself, where others are another set.
+    """
+    every = {*beside, data}
+    if len(every) < 2 or len({few_of(one)[1] for one in every}) > 1:
+        return data
+    count = few_of(data)[0]
+    return f"{'all' if count is None else f'{count:,}'} training images"
+
+
 def highest_tiers(parts: Iterable[Runs], group: Callable[[Runs], Hashable]) -> dict[Hashable, int]:
     """The highest tier of the presets in each group of parts.
 

@@ -8,7 +8,7 @@ from math import isnan
 from pathlib import Path
 
 from routebench import atomic
-from routebench.analysis import Analysis, Runs, Verdict, wording
+from routebench.analysis import Analysis, Runs, Verdict, few_of, images_in_words, wording
 from routebench.analysis._result import Role, name_with, place_of, reads, reads_across, reads_folder
 from routebench.analysis._runs import WHOLE_FOLDER, across_data
 from routebench.analysis.comparison import comparison_of
@@ -301,10 +301,13 @@ def _title(
 
 def _of_each(answered: list[Section]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """The headlines of one suite's strongest preset; each says on which network or data, where there are several."""
-    parts = [(one.runs, one.headline) for one in answered if one.headline is not None]
-    parts = [(runs, headline) for runs, headline in parts if runs.preset == parts[0][0].preset]
+    every = [(one.runs, one.headline) for one in answered if one.headline is not None]
+    parts = [(runs, headline) for runs, headline in every if runs.preset == every[0][0].preset]
     if len(parts) == 1:
-        return parts[0][1].title, (), parts[0][1].said
+        runs, headline = parts[0]
+        fewer = [other for other in every if other[0].data != runs.data and few_of(other[0].data)[1] == runs.data]
+        lead = (f"{_capital(images_in_words(one.data, [runs.data]))}: {found.title}" for one, found in fewer)
+        return headline.title, tuple(lead), headline.said
     models, data = ({getattr(runs, key) for runs, _ in parts} for key in ("model", "data"))
     where = [
         "On " + ", ".join([*([runs.model] if len(models) > 1 else []), *([runs.data] if len(data) > 1 else [])])
@@ -313,6 +316,10 @@ def _of_each(answered: list[Section]) -> tuple[str, tuple[str, ...], tuple[str, 
     first, *others = (f"{of}: {headline.title}" for of, (_, headline) in zip(where, parts, strict=True))
     said = [f"{of}: {' '.join(headline.said)}" for of, (_, headline) in zip(where, parts, strict=True) if headline.said]
     return first, tuple(others), tuple(said)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _chips(answered: list[Section]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from routebench.analysis import Analysis, Estimate, Main, Method, Runs, Verdict
+from routebench.analysis import Analysis, Estimate, Main, Method, Runs, Verdict, images_in_words
 from routebench.analysis.comparison import RANK
 
 Key = tuple[str, int | None]  # label and T: networks differ from suite to suite
@@ -146,7 +146,10 @@ def _title(question: Question, questions: Iterable[Question]) -> str:
     same = [other.runs for other in questions if other.main.title == question.main.title]
     values = {key: [getattr(runs, key) for runs in same] for key in ("data", "suite", "model", "preset")}
     apart = [key for key, found in values.items() if len(set(found)) > 1]
-    told = [tuple(str(getattr(runs, key)) for key in apart) for runs in (question.runs, *same)]
+    told = [
+        tuple(images_in_words(runs.data, values["data"]) if key == "data" else str(getattr(runs, key)) for key in apart)
+        for runs in (question.runs, *same)
+    ]
     own = told.pop(0)
     enough = next(
         (count for count in range(len(own)) if [one[:count] for one in told].count(own[:count]) == 1), len(own)

@@ -9,6 +9,7 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from routebench.analysis import images_in_words
 from routebench.analysis.markup import of_package
 from routebench.analysis.palette import NAMES, ON_DARK
 from routebench.report._glossary import GLOSSARY
@@ -55,7 +56,7 @@ def rendered(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["unbroken"] = unbroken
+    environment.filters |= {"unbroken": unbroken, "images_in_words": images_in_words}
     return environment.get_template(template).render(
         **found,
         version=_version(),

@@ -335,7 +335,7 @@ def test_what_a_suite_did_not_name_is_marked_and_no_verdict() -> None:
 
 def turned(main: Main, suite: str):
     """Another suite on the data and network of `other_suite`."""
-    part, runs, analysis = other_suite(main)
+    _, runs, analysis = other_suite(main)
     return suite, replace(runs, suite=suite), analysis
 
 
