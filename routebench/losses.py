@@ -28,6 +28,8 @@ Loss = Callable[[Output, Labels, "Moment"], Float[Tensor, ""]]
 
 
 register = registry.register
+OWN = "own"
+"""The loss of a recipe that trains a network by its own objective, without labels."""
 
 
 def targets(labels: Labels, like: Float[Tensor, "batch classes"]) -> Float[Tensor, "batch classes"]:
@@ -133,7 +135,7 @@ def binary_cross_entropy(output: Output, labels: Labels, _: Moment) -> Float[Ten
     return functional.binary_cross_entropy_with_logits(output.logits, targets(labels, output.logits))
 
 
-@register("own")
+@register(OWN)
 def own(_output: Output, _labels: Labels, _moment: Moment) -> Float[Tensor, ""]:
     """The network's own objective, which sees no label; training asks the network itself.
 
@@ -167,7 +169,7 @@ def takes_several(name: str) -> bool:
     try:
         loss_at_end(name)(Output(scores, scores), torch.tensor([[True, True]]))
     except Exception:  # noqa: BLE001  # whatever a plug-in's raises
-        return name == "own"
+        return name == OWN
     return True
 
 

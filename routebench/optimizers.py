@@ -9,6 +9,7 @@ takes after a `*` are its hyperparameters:
 ...     return torch.optim.NAdam(groups, lr=recipe.learning_rate, momentum_decay=momentum_decay)
 """
 
+import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -29,11 +30,25 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """The recipe's optimizer of all parameters.
 
     Raises:
-        UserError: what is registered makes none, or one without the weight decay that the recipe asks for.
+        UserError: what is registered makes none, or one that lacks parameters of the network, cannot step by gradients
+            alone, or has no weight decay where the recipe asks for it.
     """
     made = registered(registry, recipe.optimiser)(_groups(network, recipe), recipe)
     if not isinstance(made, torch.optim.Optimizer):
         raise UserError(f"optimizer {recipe.optimiser!r}: expected a torch.optim.Optimizer, got {made!r:.80}")
+    held = {id(one) for group in made.param_groups for one in group["params"]}
+    named = dict(network.named_parameters())
+    if missing := [name for name, one in named.items() if id(one) not in held]:
+        raise UserError(
+            f"optimizer {recipe.optimiser!r}: expected all {len(named)} parameters of the network, got "
+            f"{len(named) - len(missing)}, without {missing[0]!r}; give it every group"
+        )
+    arguments = inspect.signature(made.step).parameters.values()
+    if needed := [one.name for one in arguments if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]:
+        raise UserError(
+            f"optimizer {recipe.optimiser!r}: expected a step that needs no argument, got one that needs "
+            f"{needed[0]!r}; choose another"
+        )
     if recipe.weight_decay and any("weight_decay" not in group for group in made.param_groups):
         raise UserError(
             f"optimizer {recipe.optimiser!r}: it takes no weight_decay, and the recipe asks for "

@@ -1,6 +1,5 @@
 """Everything that fixes how a network is trained. A suite's `[training]` table has these keys."""
 
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -8,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Lt
 
-from routebench.arguments import Count, Natural, NonNegative, Positive, legal_values
+from routebench.arguments import Count, Legal, Natural, NonNegative, Positive, legal_values
 from routebench.errors import UserError
 from routebench.notation import Registered, registered
 from routebench.registry import augmentations, losses, optimizers, schedules
@@ -17,6 +16,9 @@ REGISTRIES = {"loss": losses, "optimiser": optimizers, "schedule": schedules, "a
 """Registries of the functions that training is made of, by the setting that names one."""
 VERSIONS: dict[str, dict[str, int]] = {"selection": {}, "train_on": {}, "precision": {}}
 """Versions, by setting and word, of what changed its numbers since results were published; all others have 1."""
+
+
+_RATE = Legal.of(NonNegative)
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class Recipe:
             UserError: the schedule gave no rate.
         """
         rate = registered(schedules, self.schedule)(self, moment)
-        if not isinstance(rate, int | float) or not 0 <= rate < math.inf:
+        if not _RATE.fits(rate):
             raise UserError(
                 f"schedule {self.schedule!r}: expected a rate of at least 0, got {rate!r:.80} at step {moment.step}"
             )

@@ -5,7 +5,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,15 +19,13 @@ from routebench.augmentations import augmented
 from routebench.checkpoint import Checkpoint, DamagedCheckpoint
 from routebench.data import Images, Tokens, TrainingData
 from routebench.errors import Diverged, UserError
-from routebench.losses import Labels, loss_at_end, loss_named, reconstruction
-from routebench.models.network import Output, set_progress
+from routebench.losses import OWN, Labels, loss_at_end, loss_named, reconstruction
+from routebench.models.network import Output, set_progress, trained_parts
 from routebench.optimizers import make_optimizer
 from routebench.recipe import Moment, Recipe
 
 EVALUATION_BATCH = 250
 """Images per forward pass outside training."""
-OWN = "own"
-"""The loss of a recipe that trains a network by its own objective, without labels."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +87,7 @@ def fit(
         UserError: the loss does not suit the network, it has no decoder where one is needed, or held-out images are to
             be trained on of a data set whose training images are made anew for every epoch.
     """
-    if (recipe.loss == OWN) != hasattr(network, "objective"):
-        suited = "own" if hasattr(network, "objective") else "one on labels"
-        raise UserError(f"training: expected loss to be {suited} for {type(network).__name__}, got {recipe.loss!r}")
-    if recipe.reconstruction > 0 and getattr(network, "decoder", None) is None:
-        raise UserError("training: reconstruction above 0 needs a model with a decoder, such as capsnet-reconstruction")
+    expect_suited(type(network).__name__, trained_parts(network), recipe.loss, recipe.reconstruction)
     if recipe.reconstruction > 0 and data.train.multi_label:
         raise UserError(
             f"training: reconstruction decodes the capsule of one class, and images of {data.name!r} may show several; "
@@ -109,6 +103,24 @@ def fit(
             loop.save(checkpoint, epochs)
     loop.finish()
     return epochs
+
+
+def expect_suited(network: str, parts: Collection[str], loss: str, reconstruction: float) -> None:
+    """Raises UserError for settings of a recipe that a network cannot be trained with.
+
+    Args:
+        network: its name.
+        parts: as `routebench.models.network.trained_parts` gives them.
+        loss, reconstruction: settings of the recipe.
+    """
+    if (loss == OWN) != ("objective" in parts):
+        suited = OWN if "objective" in parts else "one on labels"
+        raise UserError(f"training: expected loss to be {suited} for {network}, got {loss!r}")
+    if reconstruction > 0 and "decoder" not in parts:
+        raise UserError(
+            f"training: reconstruction above 0 needs a model with a decoder, such as capsnet-reconstruction, and "
+            f"{network} has none"
+        )
 
 
 class _Loop:

@@ -1,7 +1,9 @@
 """An option that is declared once is the same on the command line and in Python: name, default, legal values, text."""
 
+import ast
 import inspect
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import click
 import pytest
 
 import routebench
+from routebench import cli
 from routebench.commands import check, compare, features, rank, report, suite, tune
 from routebench.engine.origin import command_line
 from routebench.errors import UserError
@@ -28,6 +31,7 @@ from routebench.options import (
     takes,
 )
 from tests.command import Command
+from tests.docs.pages import ROOT
 
 COMMANDS = [(suite.command, SuiteOptions), (tune.command, TuneOptions), (rank.command, RankOptions)]
 
@@ -209,3 +213,53 @@ def test_surroundings_are_told_and_recorded_and_leave_keys_as_they_are(tmp_path,
     assert command_line() == "ROUTEBENCH_JOBS=2 ROUTEBENCH_RESULTS=away routebench suite accuracy"
     empty = call("status", ROUTEBENCH_RESULTS="far")
     assert "from the environment: ROUTEBENCH_RESULTS=far" in empty.error and "'far'" in empty.error
+
+
+WORD = re.compile(r"(?<![\w/-])--[a-z][a-z-]*[a-z](?!-)")
+CALL = re.compile(r"routebench ([a-z-]+)((?: [^`\n|]*)?)")
+OF_OTHERS = {
+    "array", "backend-store-uri", "cpus-per-task", "env", "error-unmatch", "exclude-standard", "factor", "figures",
+    "fix", "force-reinstall", "gres", "head", "index-url", "job-name", "logdir", "others", "query-gpu", "time", "user",
+    "volume",
+}  # fmt: skip
+"""Options of other programs that texts name."""
+FORMER = {"cell", "gpus-per-cell"}
+"""Options of before, which the command line still reads."""
+
+
+def texts():
+    """Every text of the source, and every page, by place."""
+    for file in (ROOT / "routebench").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield f"{file.relative_to(ROOT)}:{node.lineno}", node.value
+    for pattern in ("*.md", "docs/**/*.md"):
+        for file in ROOT.glob(pattern):
+            yield str(file.relative_to(ROOT)), file.read_text(encoding="utf-8")
+
+
+def options_of_commands():
+    """The options of each command, and under the empty name all of them."""
+    context = click.Context(cli.cli)
+    commands = {name: cli.cli.get_command(context, name) for name in cli.cli.list_commands(context)}
+    found = {
+        name: {"--help", *(word for one in command.params for word in (*one.opts, *one.secondary_opts))}
+        for name, command in commands.items()
+    }
+    own = {word for one in cli.cli.params for word in (*one.opts, *one.secondary_opts)}
+    return {name: words | own for name, words in found.items()} | {"": set().union(own, *found.values())}
+
+
+def test_every_option_that_a_text_names_is_one_of_its_command():
+    known = options_of_commands()
+    others = {f"--{word}" for word in (*OF_OTHERS, *FORMER)}
+    named, wrong = set(), []
+    for place, text in texts():
+        words = WORD.findall(text)
+        named |= {*words}
+        wrong += [(place, word) for word in words if word not in known[""] | others]
+        for command, rest in CALL.findall(text):
+            own = rest.partition(" -- ")[0]  # what follows is for other commands
+            wrong += [(place, command, word) for word in WORD.findall(own) if word not in known.get(command, {word})]
+    assert wrong == []
+    assert others <= named, "no text names it now: take it out of the list"

@@ -157,17 +157,21 @@ class TrainingData(Generic[Part]):
     fingerprint: str
     compose: Compose | None = None
 
-    def whole(self) -> "TrainingData[Part]":
-        """The same with the held-out images in the training part.
-
-        Raises:
-            UserError: training images are made anew for every epoch, so that no image of the training part is used.
-        """
+    def expect_fixed(self) -> None:
+        """Raises UserError where training images are made anew for every epoch: none of the training part is used."""
         if self.compose is not None:
             raise UserError(
                 f"data set {self.name!r}: expected fixed training images for train_on = 'all', got new ones for every "
                 "epoch; leave train_on out"
             )
+
+    def whole(self) -> "TrainingData[Part]":
+        """The same with the held-out images in the training part.
+
+        Raises:
+            UserError: training images are made anew for every epoch.
+        """
+        self.expect_fixed()
         return replace(
             self, train=self.train if self.held_out is None else self.train.joined(self.held_out), held_out=None
         )

@@ -121,6 +121,11 @@ def set_iterations(network: nn.Module, iterations: int) -> None:
             module.iterations = iterations
 
 
+def trained_parts(network: nn.Module) -> frozenset[str]:
+    """The parts of a network without which some recipes cannot train it: `objective` and `decoder`, if it has them."""
+    return frozenset(part for part in ("objective", "decoder") if getattr(network, part, None) is not None)
+
+
 def set_progress(network: nn.Module, progress: float) -> None:
     """Tells every routing method how much of the training run has passed, 0 to 1, and the network, if it asks.
 

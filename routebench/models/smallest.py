@@ -13,32 +13,41 @@ import torch
 from routebench.cache import cache_folder
 from routebench.errors import UserError, message_of
 from routebench.models.build import BY_BUILD, build, expect_kind
+from routebench.models.network import trained_parts
 from routebench.notation import compact
 from routebench.registry import SHIPPED, models
 
 PACKAGE = Path(__file__).parents[1]
 LARGEST = 256  # pixels; a network that takes no image of this side fails for another reason than size
 ANY_METHOD = "uniform"
+_END = "."
+"""Ends a note, so that half of one is not taken for it."""
 _OWN = ({*inspect.signature(build).parameters} | BY_BUILD) - {"model_params"}
 """Arguments that `build` takes besides a network's own, or gives it."""
 
 
-def expect_buildable(name: str, shape: tuple[int, ...], classes: int, model_params: Mapping[str, Any]) -> None:
-    """Raises UserError where a network cannot be built for images of this shape; see `routebench.models.build`.
+def expect_buildable(
+    name: str, shape: tuple[int, ...], classes: int, model_params: Mapping[str, Any]
+) -> frozenset[str]:
+    """The parts of a network for images of this shape that recipes may need; see `trained_parts`.
 
     Nothing is computed, and no routing method is asked but one of routebench's own. A network that could be built is
     remembered while no code changes: torch imports its compiler for this, which takes a second.
+
+    Raises:
+        UserError: it cannot be built; see `routebench.models.build`.
     """
     expect_kind(name, shape)
     for wrong in model_params.keys() & _OWN:
         raise UserError(f"model {name!r}: {wrong!r} is no argument that a suite sets")
     built = _note(name, shape, classes, model_params) if models.origin(name) == SHIPPED else None
-    if built is not None and built.exists():
-        return
+    if built is not None and (noted := _noted(built)) is not None:
+        return noted
     routed = models[name].facts.routed  # type: ignore[attr-defined]  # attached by the decorator `facts`
     try:
         with torch.device("meta"):
-            build(name, shape=shape, classes=classes, method=ANY_METHOD if routed else None, **model_params)
+            method = ANY_METHOD if routed else None
+            parts = trained_parts(build(name, shape=shape, classes=classes, method=method, **model_params))
     except UserError:
         raise
     except Exception as error:
@@ -49,7 +58,16 @@ def expect_buildable(name: str, shape: tuple[int, ...], classes: int, model_para
     if built is not None:
         with contextlib.suppress(OSError):
             built.parent.mkdir(parents=True, exist_ok=True)
-            built.touch()
+            built.write_text(" ".join([*sorted(parts), _END]))
+    return parts
+
+
+def _noted(file: Path) -> frozenset[str] | None:
+    """The parts that a file notes; None where there is none, or another process writes it at the moment."""
+    with contextlib.suppress(OSError, ValueError):
+        *parts, end = file.read_text().split()
+        return frozenset(parts) if end == _END else None
+    return None
 
 
 def _note(*asked: Any) -> Path | None:

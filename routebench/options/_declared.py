@@ -120,13 +120,27 @@ class SuiteOptions(Execution):
         "data set, instead of the preset's; folder:PATH for your own images, take:N:NAME for N images of a set",
         "NAME",
         names="data",
+        writes=("data",),
     )
-    models: Texts = Texts((), "networks, instead of the preset's", "NAME", flag="model", names="models")
+    models: Texts = Texts(
+        (),
+        "networks, instead of the preset's",
+        "NAME",
+        flag="model",
+        names="models",
+        writes=("model", "model_params", "training_of"),
+    )
     seeds: Seeds = Seeds(
-        None, "number of seeds, or the first and the last, such as 10..19; instead of the preset's", "N|A..B"
+        None,
+        "number of seeds, or the first and the last, such as 10..19; instead of the preset's",
+        "N|A..B",
+        writes=("seeds",),
     )
     backend: Word = Word(
-        "auto", "implementation of routing; auto takes the fastest that agrees with the reference", BACKENDS
+        "auto",
+        "implementation of routing; auto takes the fastest that agrees with the reference",
+        BACKENDS,
+        writes=("backends",),
     )
     compile: Flag = Flag(
         False,
@@ -148,8 +162,17 @@ class SuiteOptions(Execution):
         "GPUs for each run on a cluster, such as 0.25; by default 1 if there are GPUs and `device` is not cpu",
         "X", Ge(0), surrounds=True,
     )  # fmt: skip
-    loss: Name = Name(None, "loss to train every configuration with, whatever the suite says", "NAME", names="losses")
-    settings: File = File(None, "file of settings that `tune` has chosen, instead of the preset's", "FILE")
+    loss: Name = Name(
+        None,
+        "loss to train every configuration with, whatever the suite says; baselines that learn without labels keep "
+        "theirs",
+        "NAME",
+        names="losses",
+        writes=("training.loss", "training_of.*.loss"),
+    )
+    settings: File = File(
+        None, "file of settings that `tune` has chosen, instead of the preset's", "FILE", writes=("settings",)
+    )
     until: Amount = Amount(
         None,
         "points of accuracy: seeds are added until the 95 % interval of every pre-specified comparison is at most this "

@@ -48,6 +48,7 @@ class Option(Generic[Given, Kept]):
         flag: its name on the command line; empty for that of the field.
         surrounds: whether it changes no number, so that an environment variable may say it for all calls.
         names: the kind of the catalogue whose names it takes, such as `methods`, for a shell to complete.
+        writes: keys of a suite's preset whose values it replaces; `*` is any key.
     """
 
     repeats = False
@@ -62,9 +63,10 @@ class Option(Generic[Given, Kept]):
         flag: str = "",
         surrounds: bool = False,
         names: str = "",
+        writes: Sequence[str] = (),
     ):
         self.default, self.text, self.metavar, self.flag = default, text, metavar, flag
-        self.surrounds, self.names, self.name = surrounds, names, ""
+        self.surrounds, self.names, self.writes, self.name = surrounds, names, writes, ""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name, self.flag = name, self.flag or name.replace("_", "-")

@@ -50,7 +50,9 @@ class ExpertChoice(RoutingMethod):
         self.capacity = capacity
         self.gate = nn.Parameter(sizes.pose_below**-0.5 * torch.randn(sizes.pose_below, sizes.parents))  # W_g
         self.norm = nn.LayerNorm(sizes.pose)
-        taken = [math.ceil(children * capacity / sizes.parents) for children in range(sizes.children + 1)]
+        taken = [
+            math.ceil(min(children, children * capacity / sizes.parents)) for children in range(sizes.children + 1)
+        ]
         self.register_buffer("taken", torch.tensor(taken), persistent=False)  # k, of so many children
         self.taken: Tensor
 

@@ -1,13 +1,19 @@
 """`--set KEY=VALUE`: another value for a key of the preset, checked like the file, part of the identity, and told."""
 
 import json
+from collections import Counter
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 import routebench
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.engine.suites._changes import changed
+from routebench.engine.suites._lineup import line_up
 from routebench.errors import UserError
+from routebench.notation import parse
+from routebench.options import SuiteOptions, options_of
 from tests.command import Command
 
 
@@ -110,3 +116,106 @@ def test_the_command_takes_it_the_page_shows_it_and_reproduce_keeps_it(tmp_path,
 def test_all_suites_take_no_change(tmp_path):
     with pytest.raises(UserError, match="--set and tuning belong to one suite"):
         routebench.run_suite("all", changes="training.epochs=20", results=tmp_path / "results")
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "says"),
+    [
+        ({"data": "mnist5k"}, "data=mnist", "expected data once, and --data replaces it as well; keep one"),
+        ({"data": "take:500:mnist5k"}, "take=300", "expected take once, and --data take:500:mnist5k replaces it"),
+        ({"changes": "data=take:500:mnist5k"}, "take=300", "--set data=take:500:mnist5k replaces it"),
+        ({"seeds": 1}, "seeds=5", "--seeds"),
+        ({"models": "capsnet"}, "model=cnn", "--model"),
+        ({"models": "capsnet"}, "model_params.weight_std=0.7", "keep one, or give model with --set, too"),
+        ({"models": "capsnet-small"}, "training_of.capsnet-small.learning_rate=0.5", "training_of once"),
+        ({"loss": "cross-entropy"}, 'training.loss="spread"', "expected training.loss once"),
+        ({"loss": "cross-entropy"}, 'training={loss = "spread"}', "expected training.loss once"),
+        ({"loss": "spread"}, "training_of.capsnet-small.loss=margin", "keep one, or give training.loss with --set"),
+        ({"settings": "mine.json"}, "settings=accuracy.quick.settings.json", "--settings"),
+        ({"methods": "dynamic[iterations=2]"}, "iterations=[3]", "--method"),
+    ],
+)
+def test_what_an_option_says_is_not_said_by_a_change_as_well(options, change, says, tmp_path):
+    changes = [options.get("changes", "training.epochs=1"), change]
+    with pytest.raises(UserError, match=r"^--set .*") as caught:
+        routebench.run_suite("accuracy", **{**options, "changes": changes}, results=tmp_path / "results")
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+    assert not (tmp_path / "results").exists()
+
+
+def test_an_option_beside_changes_of_other_keys_is_taken(tmp_path):
+    with pytest.raises(UserError, match="unknown data set 'mnist6k'"):
+        routebench.run_suite("accuracy", data="mnist6k", seeds=1, loss="spread", results=tmp_path / "results",
+                             changes=["training={epochs = 1}", "take=300"])  # fmt: skip
+
+
+GIVEN = {
+    "methods": (parse("em[iterations=2]"),), "data": "mnist", "models": ("capsnet-small-intermediate",),
+    "seeds": range(1), "backend": "reference", "loss": "spread", "settings": Path("x.json"), "until": 0.3,
+    "changes": ("take=3",),
+}  # fmt: skip
+TRAINED_APART = 'training_of={capsnet-small = {loss = "margin"}}'
+
+
+@pytest.mark.parametrize("name", sorted({*options_of(SuiteOptions)} & {one.name for one in fields(Choices)}))
+def test_an_option_declares_what_it_writes_into_the_preset(name):
+    suite, keys = load_suite("cost", "smoke", [TRAINED_APART]), {"models": "model"}
+    before, _ = line_up(suite, "smoke", Choices())
+    after, _ = line_up(suite, "smoke", Choices(**{name: GIVEN[name]}))
+    written = {one.name for one in fields(before) if getattr(before, one.name) != getattr(after, one.name)}
+    written |= {key for key in before.options if before.options[key] != after.options[key]}
+    declared = {key.partition(".")[0] for key in options_of(SuiteOptions)[name].writes}
+    assert {keys.get(one, one) for one in written} - {"options"} <= declared
+
+
+def of_network(made, model):
+    return [cell.identity for cell in made.cells if cell.identity.model == model]
+
+
+@pytest.mark.parametrize(("suite", "preset"), [("accuracy", "quick"), ("sparsity", "quick"), ("linear-probe", "quick")])
+def test_training_of_a_network_replaces_what_was_tuned(suite, preset):
+    changes = ("training_of.capsnet-small.learning_rate=0.5",)
+    made = plan(load_suite(suite, preset, changes), preset, Choices(changes=changes))
+    assert {known.training["learning_rate"] for known in of_network(made, "capsnet-small")} == {0.5}
+
+
+def test_the_caveat_counts_what_is_tuned_in_the_plan():
+    whole = planned()
+    assert "Settings of 13 configurations were tuned" in whole.caveat and "left out" not in whole.caveat
+    made = planned("model_params.weight_std=0.7")
+    is_tuned = Counter(cell.identity.tuning is not None for cell in made.cells if cell.identity.seed == 0)
+    assert is_tuned == {True: 1, False: 12}
+    assert "Settings of 1 of 13 configurations were tuned" in made.caveat
+    assert "other values than are set here are left out as a whole: of dynamic T=1 on capsnet-small;" in made.caveat
+    assert made.caveat.endswith("4 more.")
+    none = planned("training.learning_rate=0.5")
+    assert "No settings were tuned" in none.caveat and "left out as a whole: of dynamic T=1" in none.caveat
+    fewer = plan(load_suite("accuracy"), "quick", Choices(methods=(parse("em"),)))
+    assert f"Settings of {len({str(cell).partition(', seed')[0] for cell in fewer.cells})} conf" in fewer.caveat
+
+
+def test_a_loss_of_the_user_replaces_that_of_one_network():
+    suite = load_suite("accuracy", "smoke", [TRAINED_APART])
+    made = plan(suite, "smoke", Choices(loss="spread"))
+    assert {cell.identity.training["loss"] for cell in made.cells} == {"spread"}
+    probes = plan(load_suite("linear-probe"), "smoke", Choices(loss="spread"))
+    losses = {cell.identity.model: cell.identity.training["loss"] for cell in probes.cells}
+    assert losses["capsnet-small"] == "spread" and losses["vae"] == "own"
+
+
+@pytest.mark.parametrize(
+    ("suite", "change", "says"),
+    [
+        ("features", "training.reconstruction=0.5", "decoder, such as capsnet-reconstruction, and token-capsules has"),
+        ("features", 'training.loss="own"', "expected loss to be one on labels for token-capsules, got 'own'"),
+        ("accuracy", "training.reconstruction=0.5", "capsnet-small has none"),
+        ("accuracy", 'training.loss="own"', "for capsnet-small, got 'own'"),
+    ],
+)
+def test_training_that_a_network_cannot_take_is_refused_by_the_plan(suite, change, says):
+    for _ in range(2):  # what is known of a network is then read from a file
+        with pytest.raises(UserError, match=says):
+            plan(load_suite(suite, "smoke", [change]), "smoke", Choices(changes=(change,)))
+    decoding = ("model=capsnet-small-reconstruction", "training.reconstruction=0.0005")
+    made = plan(load_suite("accuracy", "smoke", decoding), "smoke", Choices(changes=decoding))
+    assert {known.training["reconstruction"] for known in of_network(made, decoding[0].partition("=")[2])} == {0.0005}

@@ -40,11 +40,12 @@ from routebench.engine.running._sealing import seal
 from routebench.engine.suites import NamedParts, cell_of
 from routebench.errors import UserError
 from routebench.given import checked, several
+from routebench.losses import OWN
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
 from routebench.received import expect_folders, expect_plain, read_plain
 from routebench.registry import load_plugin
-from routebench.training import OWN, Epoch, evaluate, fit
+from routebench.training import Epoch, evaluate, fit
 
 AfterEpoch = Callable[[int, Mapping[str, Tensor]], None]
 CHECKED, ALIKE = 8, 1e-3

@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from routebench.data import load, sealed_test_images
+from routebench.losses import OWN
 from routebench.protocols.base import FitRequest
-from routebench.training import OWN
 
 IMAGES = 64
 ALIKE = 1e-3

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from routebench.data import whole_name
 from routebench.engine.origin import command_line, package_stamp
 from routebench.engine.results import SCHEMA, PlannedCell, Store, digest, preset_in_words
 from routebench.engine.running._choose import choose_config, slow_back_end
@@ -17,11 +18,11 @@ from routebench.engine.running._queue import Queue
 from routebench.engine.running._run import run_cells
 from routebench.engine.running._status import PlanStatus, status_of
 from routebench.engine.running._until import extended
-from routebench.engine.suites import METHOD, Asked, Cell, Choices, Plan, make_plans, of_session
+from routebench.engine.suites import METHOD, Asked, Cell, Choices, Plan, expect_once, make_plans, of_session
 from routebench.engine.tuning import with_repeats
 from routebench.errors import UserError
 from routebench.notation import parse
-from routebench.options import ALL, SuiteOptions, TuneOptions
+from routebench.options import ALL, SuiteOptions, TuneOptions, options_of
 from routebench.quantities import written
 from routebench.registry import SHIPPED, models, plugins_of_environment, routing
 
@@ -165,6 +166,7 @@ def prepare(options: SuiteOptions, *, dry_run: bool = False, baselines: tuple[st
     Raises:
         UserError: an option is wrong, or impossible on this machine.
     """
+    expect_once(options.changes, _written(options))
     trials = options.trials if isinstance(options, TuneOptions) else None
     choices = Choices(
         tuple(map(parse, options.methods)), data=options.data, seeds=options.seeds, backend=options.backend,
@@ -190,6 +192,17 @@ def prepare(options: SuiteOptions, *, dry_run: bool = False, baselines: tuple[st
             foretell(status.to_do, status.times, config, until=until)
         plans.append((plan, status, replace(config, plugins=planned.plugins, preload=preload, package=package)))
     return Call(options, store, plans, planned.analyses, planned.warnings)
+
+
+def _written(options: SuiteOptions) -> dict[str, Sequence[str]]:
+    """The options that are given, as typed, each with the keys of the preset that it writes."""
+    known = options_of(type(options)).items()
+    found = {f"--{one.flag}": one.writes for name, one in known if getattr(options, name) != one.default}
+    if options.data is not None and whole_name(options.data) != options.data:
+        found[f"--data {options.data}"] = ["take"]
+    if options.methods and all("iterations" in parse(method).params for method in options.methods):
+        found["--method"] = ["iterations"]
+    return found
 
 
 def _further(plan: Plan, store: Store, options: SuiteOptions) -> Plan:

@@ -1,6 +1,7 @@
 """Turns a suite's file, a preset and the user's choices into the list of runs."""
 
 from routebench.engine.suites._cell import Cell, cell_of, code_behind, of_session, parts_of
+from routebench.engine.suites._changes import expect_once
 from routebench.engine.suites._lineup import METHOD, Choices
 from routebench.engine.suites._parts import NamedParts, older_parts, stamped
 from routebench.engine.suites._plan import Plan, count_runs, plan
@@ -26,6 +27,7 @@ __all__ = [
     "count_runs",
     "digest_of",
     "expect_name",
+    "expect_once",
     "load_suite",
     "make_plans",
     "of_session",

@@ -1,9 +1,10 @@
 """Changes of a preset that the user makes in the command, as if they stood in the suite's file."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from routebench.data import whole_name
 from routebench.errors import UserError
 
 OPTION = "--set"
@@ -31,6 +32,40 @@ def changed(content: Mapping[str, Any], preset: str, changes: Sequence[str]) -> 
         seen.add(keys)
         presets[preset] = _with(presets[preset], keys, value, change)
     return {**content, "presets": presets}
+
+
+def expect_once(changes: Sequence[str], options: Mapping[str, Sequence[str]]) -> None:
+    """Raises UserError for a change of a key that an option writes as well.
+
+    Args:
+        changes: as for `changed`.
+        options: options that are given, each with the keys that it writes; `*` is any key.
+    """
+    given = {change: _parsed(change) for change in changes}
+    taking = {f"{OPTION} {change}": ["take"] for change, (keys, value) in given.items() if _takes(keys, value)}
+    for change, (above, value) in given.items():
+        for keys in _leaves(above, value):
+            for option, written in {**options, **taking}.items():
+                for key in written:
+                    if all(one in (own, "*") for own, one in zip(keys, key.split("."), strict=False)):
+                        way = "" if key == written[0] else f", or give {written[0]} with {OPTION}, too"
+                        raise UserError(
+                            f"{OPTION} {change}: expected {key} once, and {option} replaces it as well; keep one{way}"
+                        )
+
+
+def _takes(keys: tuple[str, ...], value: Any) -> bool:
+    """Tells whether a change names a data set with the number of images to take of it."""
+    return keys == ("data",) and isinstance(value, str) and whole_name(value) != value
+
+
+def _leaves(keys: tuple[str, ...], value: Any) -> Iterator[tuple[str, ...]]:
+    """The keys that a change writes, below tables too."""
+    if not isinstance(value, Mapping):
+        yield keys
+        return
+    for key, below in value.items():
+        yield from _leaves((*keys, key), below)
 
 
 def _parsed(change: str) -> tuple[tuple[str, ...], Any]:

@@ -10,6 +10,7 @@ from routebench.engine.isolation import step
 from routebench.engine.results import digest
 from routebench.engine.suites._suite import CONTROLS, Entry, Preset, Suite
 from routebench.errors import UserError, unknown
+from routebench.losses import OWN
 from routebench.models.facts import Facts
 from routebench.notation import Spec
 from routebench.registry import models, plugin_files, protocols, routing
@@ -128,9 +129,18 @@ def _present(suite: Suite, preset: Preset, absent: Collection[str]) -> tuple[Pre
 
 
 def _with_loss(starter: Starter, loss: str | None) -> Starter:
-    if loss is None:
+    """The starter with a loss in place of any that the suite says; a network that learns without labels keeps its."""
+    entry = starter.entry
+    if loss is None or entry.training.get("loss") == OWN:
         return starter
-    return replace(starter, entry=replace(starter.entry, training={**starter.entry.training, "loss": loss}))
+    training = {**entry.training, "loss": loss}
+    return replace(starter, entry=replace(entry, training=training, training_of=_without_loss(entry.training_of)))
+
+
+def _without_loss(training_of: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {
+        model: {key: value for key, value in table.items() if key != "loss"} for model, table in training_of.items()
+    }
 
 
 def _chosen(preset: Preset, choices: Choices) -> Preset:
@@ -139,6 +149,8 @@ def _chosen(preset: Preset, choices: Choices) -> Preset:
     if choices.models:
         _expect_models(choices.models)
         preset = replace(preset, models=tuple(dict.fromkeys(choices.models)), model_params={}, training_of={})
+    if choices.loss is not None:
+        preset = replace(preset, training_of=_without_loss(preset.training_of))
     if choices.backend != "auto" and "backends" in preset.options:
         preset = replace(preset, options={**preset.options, "backends": [choices.backend]})
     if choices.settings is not None:
@@ -210,7 +222,7 @@ def _unsupervised(suite: Suite, preset: Preset) -> dict[str, list[Entry]]:
     """
     if not getattr(protocols[suite.protocol], "unsupervised", False):
         return {}
-    own = {"loss": "own", "reconstruction": 0.0}
+    own = {"loss": OWN, "reconstruction": 0.0}
     entries = (*suite.controls, *suite.methods)
     placed = {network for entry in entries for several in entry.models.values() for network in several}
     elsewhere = placed | {entry.name for entry in suite.methods}

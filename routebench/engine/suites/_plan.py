@@ -20,6 +20,8 @@ from routebench.registry import protocols, suite_files
 
 TUNING = "tuning"
 """The protocol of trials."""
+MOST_NAMED = 8
+"""Configurations that a sentence names at most."""
 NONE_TUNED = "No settings were tuned: every configuration has the defaults of the suite."
 
 
@@ -95,7 +97,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     preset, data, points = points_of(suite, preset, starters)
     settings = ChosenSettings.read(suite.settings_file(preset.settings), suite.name) if preset.settings else None
     cells = _cells(points, preset.seeds, settings)
-    expect_chosen(preset, data, cells)
+    expect_chosen(suite, preset, data, cells)
     if settings is not None and protocols[suite.protocol].trains:  # type: ignore[attr-defined]
         expect_learnable(suite, data, [cell.identity for cell in cells])
     half_width = choices.until if suite.primary is None else choices.until or suite.primary.half_width
@@ -140,15 +142,23 @@ def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choic
     Raises:
         UserError: the user named the file, and it lacks a configuration.
     """
-    untuned = _untuned(cells)
+    untuned = [cell for cell in cells if cell.identity.tuning is None and not cell.broken]
     if untuned and choices.settings is not None:
-        missing = ", ".join(untuned)
+        missing = ", ".join(_titles(untuned))
         raise UserError(
-            f"settings {choices.settings}: no configuration for {missing}; they were tuned for {settings.suite}, "
-            f"preset {settings.preset}: run that, or tune what you run"
+            f"settings {choices.settings}: no configuration for {missing}, with what is set here; they were tuned for "
+            f"{settings.suite}, preset {settings.preset}: run that, or tune what you run"
         )
-    is_any = any(cell.identity.tuning for cell in cells)
-    return settings.told(whole_name(preset.data)) if is_any else NONE_TUNED
+    tuned = [settings.of(cell.identity, cell.label) for cell in cells if cell.identity.tuning]
+    used = tuple({one.entry: one for one in tuned if one is not None}.values())
+    told = NONE_TUNED
+    if used:
+        told = replace(settings, choices=used).told(whole_name(preset.data), len(used) + len(_titles(untuned)))
+    others = _titles([cell for cell in untuned if settings.of(cell.identity, cell.label) is not None])
+    if others:
+        named = "; ".join([*others[:MOST_NAMED], *([f"{len(others) - MOST_NAMED} more"] * (len(others) > MOST_NAMED))])
+        told += f" Chosen settings that have other values than are set here are left out as a whole: of {named}."
+    return told
 
 
 def _plan_of_trials(suite: Suite, whole: Preset, starters: Sequence[Starter], choices: Choices) -> Plan:
@@ -219,10 +229,9 @@ def _on_fold(preset: Preset, tuning: FairTuning, fold: int) -> Preset:
     )
 
 
-def _untuned(cells: Sequence[Cell]) -> list[str]:
-    """Configurations without chosen settings, but for those that cannot run."""
-    left = [cell for cell in cells if cell.identity.tuning is None and not cell.broken]
-    return list(dict.fromkeys(str(cell).partition(", seed ")[0] for cell in left))
+def _titles(cells: Sequence[Cell]) -> list[str]:
+    """The configurations of runs, in words."""
+    return list(dict.fromkeys(str(cell).partition(", seed ")[0] for cell in cells))
 
 
 def _plan(suite: Suite, preset: Preset, cells: tuple[Cell, ...], data: Dataset[Any], chosen: str = "") -> Plan:

@@ -1,9 +1,10 @@
 """Methods and baselines of a preset, as runs without iterations and seed; refuses what cannot run."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from routebench.claims import Claim
@@ -25,6 +26,7 @@ from routebench.protocols.base import expect_measured
 from routebench.registry import SHIPPED, models, protocols, routing
 from routebench.routing import factory, hyperparameters_of
 from routebench.routing.spec import expect_few_iterations, expect_known
+from routebench.training import expect_suited
 
 _LONG_NUMBER = re.compile(r"(?:^|:)(?:take:|fold:(?:\d+/)?)\d{19}|\?size=\d{19}")
 """Long numbers in a data set's name: Python converts no number of thousands of digits."""
@@ -55,7 +57,7 @@ def points_of(suite: Suite, preset: Preset, starters: Sequence[Starter]) -> tupl
     _expect_held_out(suite, [point.cell.identity for point in points])
     if protocol.trains:  # type: ignore[attr-defined]
         expect_learnable(suite, data, [point.cell.identity for point in points])
-    _expect_buildable(preset, data, [point.cell.identity for point in points])
+    _expect_buildable(suite, preset, data, [point.cell.identity for point in points])
     points += [_lost_point(points[0].cell.identity, one) for one in starters if one.lost and points]
     expect_few(suite, preset, len(preset.seeds) * sum(len(point.grid) for point in points))
     return preset, data, points
@@ -104,8 +106,10 @@ def _expect_held_out(suite: Suite, points: Sequence[Identity]) -> None:
 
 
 def expect_learnable(suite: Suite, data: Dataset[Any], points: Sequence[Identity]) -> None:
-    """Raises UserError if images may show several classes, but a method's loss assumes one."""
+    """Raises UserError for training that the data set does not allow: augmented tokens, one class of several."""
     for point in points:
+        if point.training.get("train_on") == "all":
+            data.for_training().expect_fixed()
         if (name := point.training["augmentation"]) != "none" and isinstance(data.train, Tokens):
             raise UserError(
                 f"suite {suite.name}: expected no augmentation of tokens, got {name!r} for {point.method} on "
@@ -114,7 +118,7 @@ def expect_learnable(suite: Suite, data: Dataset[Any], points: Sequence[Identity
         if isinstance(data.train, Tokens) and data.train.mask is not None and not _takes_masks(point.method):
             raise UserError(
                 f"suite {suite.name}: expected items of as many tokens each for {point.method}, which can leave none "
-                f"out, got a mask in {data.name}; leave the method out with --methods"
+                f"out, got a mask in {data.name}; choose others with --method"
             )
     if not data.train.multi_label:
         return
@@ -134,20 +138,21 @@ def _lost_point(like: Identity, lost: Starter) -> Point:
     return Point(cell_of(replace(own, routed=True, source=lost.lost), lost.fault), [None])
 
 
-def _expect_buildable(preset: Preset, data: Dataset[Any], points: Sequence[Identity]) -> None:
-    """Raises UserError for a network that cannot be built with what is set, or for images of this size.
+def _expect_buildable(suite: Suite, preset: Preset, data: Dataset[Any], points: Sequence[Identity]) -> None:
+    """Raises UserError for a network that cannot be built with what is set, or for images of this size, or trained so.
 
     A plug-in's network is asked only where a suite sets its arguments.
     """
     classes, shape = len(data.classes), data.train.shape
-    networks = [(point.model, point.model_params) for point in points]
+    parts: dict[str, frozenset[str]] = {}
     needed: dict[str, int] = {}
-    for place, (name, params) in enumerate(networks):
-        if (name, params) in networks[:place] or (models.origin(name) != SHIPPED and not params):
+    for network, point in {_network(point): point for point in points}.items():
+        name, params = point.model, point.model_params
+        if models.origin(name) != SHIPPED and not params:
             continue
         try:
             with step("network", name):
-                expect_buildable(name, shape, classes, params)
+                parts[network] = expect_buildable(name, shape, classes, params)
         except UserError:
             side = smallest_side(name, shape, classes, params)
             if side is None:
@@ -155,13 +160,19 @@ def _expect_buildable(preset: Preset, data: Dataset[Any], points: Sequence[Ident
             needed[name] = side
     if needed:
         raise _too_small(preset.data, shape, needed)
+    for point in points if protocols[suite.protocol].trains else ():  # type: ignore[attr-defined]
+        if (known := parts.get(_network(point))) is not None:
+            expect_suited(point.model, known, point.training["loss"], point.training["reconstruction"])
 
 
-def expect_chosen(preset: Preset, data: Dataset[Any], cells: Sequence[Cell]) -> None:
+def _network(point: Identity) -> str:
+    return f"{point.model} {point.model_params}"
+
+
+def expect_chosen(suite: Suite, preset: Preset, data: Dataset[Any], cells: Sequence[Cell]) -> None:
     """Raises UserError where a network or a method cannot be made with the settings that were chosen for it."""
     chosen = [cell.identity for cell in cells if cell.identity.tuning is not None]
-    networks = {f"{one.model} {one.model_params}": one for one in chosen}
-    _expect_buildable(preset, data, list(networks.values()))
+    _expect_buildable(suite, preset, data, chosen)
     specs = [Spec(one.method, one.method_params) for one in chosen if one.routed]
     for spec in {str(spec): spec for spec in specs}.values():
         expect_known(spec)
@@ -188,7 +199,7 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
     entry = starter.entry
     routed = entry.routed
     of_model = (table.training_of.get(model, {}) for table in (preset, entry))
-    training = (preset.training, entry.training, *of_model)
+    training = (preset.training, entry.training, *of_model)  # the last has the last word
     if model not in models:
         raise UserError(f"{suite.file}: preset {preset.name}, model: unknown model {model!r}{nearest(model, models)}")
     facts: Facts = models[model].facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
@@ -224,7 +235,7 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
         known = stamped(Identity(**found))
     except UserError as error:  # an option names what is not there, such as an attack
         raise UserError(f"{suite.file}: preset {preset.name}, {entry.name}: {error}") from error
-    return Point(cell_of(known, starter.fault, code_behind(known)), grid, _fixed(preset, entry))
+    return Point(cell_of(known, starter.fault, code_behind(known)), grid, _fixed(preset, entry, chain(*training)))
 
 
 def grid_of(preset: Preset, entry: Entry) -> Sequence[int | None]:
@@ -233,11 +244,11 @@ def grid_of(preset: Preset, entry: Entry) -> Sequence[int | None]:
     return preset.grid(entry) if iterative else [None]
 
 
-def _fixed(preset: Preset, entry: Entry) -> frozenset[str]:
+def _fixed(preset: Preset, entry: Entry, training: Iterable[str]) -> frozenset[str]:
     """Names of hyperparameters that preset, configuration or user set; tuning starts at the recipe of the suite."""
     of_model = (f"{OF_MODEL}{name}" for name in {**preset.model_params, **entry.model_params})
     of_method = (f"{OF_METHOD}{name}" for name in entry.params)
-    return frozenset({*preset.training, *entry.training, *of_model, *of_method})
+    return frozenset({*training, *of_model, *of_method})
 
 
 def _expect_storable(suite: Suite, entry: Entry, identity: Mapping[str, Any]) -> None:

@@ -147,13 +147,20 @@ class ChosenSettings:
                 raise place.wrong(f"expected one choice for {choice.title} on {choice.model}, got two")
         return found
 
-    def told(self, data: str) -> str:
-        """Says how they were chosen, for whoever reads results on `data` that rest on them."""
+    def told(self, data: str, planned: int = 0) -> str:
+        """Says how they were chosen, for whoever reads results on `data` that rest on them.
+
+        Args:
+            data: name of a data set.
+            planned: number of configurations that run; 0 for these alone.
+        """
+        count = len(self.choices)
+        of_all = f" of {planned}" if planned > count else ""
         where = "the same data set" if self.data == data else self.data
         other = "" if self.data == data else f"; images of {self.data} are not compared with the test images here"
         short = f" of {self.planned} planned" if self.trials < self.planned else ""
         return (
-            f"Settings of {len(self.choices)} configurations were tuned with one budget: each has the best of "
+            f"Settings of {count}{of_all} configurations were tuned with one budget: each has the best of "
             f"{self.trials}{short} trials{self._repeated} on held-out parts of the training images of {where}. "
             f"Trials are given folds of training images, and their code is refused test images, unless it reads files "
             f"itself{other} (trials {', '.join(self._digests)})."
