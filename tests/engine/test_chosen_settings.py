@@ -102,7 +102,10 @@ def test_a_preset_names_settings_and_what_lacks_them_has_the_defaults(suite, set
     made = plan(named, "quick", Choices())
     for cell in made.cells:
         assert (cell.identity.tuning is None) == (cell.identity.method == "heinsen")
-    assert f"Settings of {len(chosen)} configurations were tuned with one budget: " in made.caveat
+    assert (
+        f"Settings of {len(chosen)} of {len(settings.choices)} configurations were tuned with one budget: "
+        in made.caveat
+    )
     elsewhere = plan(named, "quick", Choices(models=("capsnet-small-intermediate",)))
     assert all(cell.identity.tuning is None for cell in elsewhere.cells if cell.identity.model != "cnn-small")
 

@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -182,7 +183,7 @@ class TestBadInput:
         assert told in str(raised.value)
         assert "mine" not in registry
 
-    @pytest.mark.parametrize("rate", [-0.1, float("nan"), float("inf"), None, torch.tensor([0.1, 0.2])])
+    @pytest.mark.parametrize("rate", [-0.1, float("nan"), float("inf"), True, None, torch.tensor([0.1, 0.2])])
     def test_a_schedule_gives_a_rate(self, rate):
         schedules.register("odd")(lambda recipe, moment: rate)
         with pytest.raises(UserError, match=r"schedule 'odd': expected a rate of at least 0, got .* at step 0"):
@@ -209,6 +210,26 @@ class TestBadInput:
         with pytest.raises(UserError, match=r"'lbfgs': it takes no weight_decay, and the recipe asks for 0\.1"):
             make_optimizer(network, Recipe(optimiser="lbfgs", weight_decay=0.1))
         assert make_optimizer(network, Recipe(optimiser="lbfgs", weight_decay=0.0))
+
+    @pytest.mark.parametrize(
+        ("make", "told"),
+        [
+            (lambda groups: torch.optim.SGD([torch.zeros(1, requires_grad=True)]), "got 0, without '"),
+            (lambda groups: torch.optim.SGD(groups[0]["params"][:1]), "got 1, without '"),
+            (lambda groups: torch.optim.LBFGS(groups[0]["params"]), "expected a step that needs no argument, got one"),
+        ],
+    )
+    def test_an_optimizer_holds_every_parameter_and_steps_by_gradients(self, make, told):
+        optimizers.register("odd")(lambda groups, recipe: make(groups))
+        with pytest.raises(UserError, match="optimizer 'odd': expected") as raised:
+            weights_of(replace(SHORT, optimiser="odd"))
+        assert told in str(raised.value)
+
+    @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, int])
+    def test_a_rate_may_be_of_any_kind_of_number(self, kind):
+        schedules.register("odd")(lambda recipe, moment: kind(1))
+        rate = Recipe(schedule="odd").rate_at(Moment(0, 0.0, 0))
+        assert rate == 1.0 and type(rate) is float
 
     def test_a_loss_that_takes_one_class_is_refused_for_images_of_several(self, mine):
         names = ("margin", "cross-entropy", "cross-entropy-of-scores", "focal", "own")

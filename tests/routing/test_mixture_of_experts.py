@@ -68,12 +68,13 @@ def test_soft_dispatch_reads_neither_votes_nor_the_length_of_a_child():
     assert_close(after, before, rtol=1e-4)
 
 
-@pytest.mark.parametrize(("capacity", "taken"), [(0.5, 2), (1.0, 3), (1.5, 5), (2.0, 6), (100.0, 9)])
+@pytest.mark.parametrize(("capacity", "taken"), [(0.5, 2), (1.0, 3), (1.5, 5), (2.0, 6), (100.0, 9), (1e30, 9)])
 def test_each_expert_takes_the_tokens_with_the_highest_gates(capacity, taken):
     problem = dense(images=4, children=9)
     method = made("expert-choice", problem, capacity=capacity)
     coupling, _ = coupling_of(method, problem)
     assert taken == min(9, math.ceil(9 * capacity / 3))
+    assert make("expert-choice", problem.sizes, capacity=1e308).taken[-1] == 9  # as many as there are
     assert bool(((coupling > 0).sum(dim=1) == taken).all())
     gates = gates_of(method, problem)
     assert_close(coupling.sort(dim=1, descending=True).values[:, :taken], gates.topk(taken, dim=1).values)
