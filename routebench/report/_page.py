@@ -327,7 +327,7 @@ def _chips(answered: list[Section]) -> tuple[str, ...]:
     if not answered:
         return ()
     seeds = [section.runs.planned["seed"].nunique() for section in answered]
-    found = [_range(seeds, "seed"), ", ".join(dict.fromkeys(section.runs.data for section in answered))]
+    found = [_range(seeds, "seed"), ", ".join(dict.fromkeys(few_of(section.runs.data)[1] for section in answered))]
     accuracies = [section.runs for section in answered if section.runs.protocol == "accuracy"]
     if len(accuracies) == 1 and accuracies[0].strength.judges:
         smallest = comparison_of(accuracies[0]).detectable
