@@ -148,7 +148,8 @@ def _step_costs(measure: Runs, runs: Runs, entries: Iterable[Method]) -> dict[Me
             continue
         for label in (method.label, method.label.partition("[")[0]):
             if (label, steps) in training:
-                known = {"cost": training[label, steps], "borrowed": label != method.label}
+                own = label == method.label and (bool(timed) or (method.label, steps) not in chosen)
+                known = {"cost": training[label, steps], "borrowed": not own}
                 found[method] = known | {"inference": inference.get((label, steps), Estimate()).mean}
                 break
     return found

@@ -136,7 +136,8 @@ def _by_size(runs: Runs) -> list[str]:
     table = layers_by_size(runs)
     if table.empty:
         return []
-    largest = table[table["part"] == largest_layer(runs)].sort_values("ms").to_dict("records")
+    sizes = table[["parents", "tokens"]].apply(tuple, axis=1)
+    largest = table[sizes == sizes.max()].sort_values("ms").to_dict("records")
     low, high = (f"{wording.significant(row['ms'])} ms ({row['method']})" for row in (largest[0], largest[-1]))
     tokens, parents = largest[0]["tokens"], largest[0]["parents"]
     where = f"With {tokens:,} tokens and {parents:,} parents"

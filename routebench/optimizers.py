@@ -30,14 +30,14 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """The recipe's optimizer of all parameters.
 
     Raises:
-        UserError: what is registered makes none, or one that lacks parameters of the network, cannot step by gradients
-            alone, or has no weight decay where the recipe asks for it.
+        UserError: what is registered makes none, or one that lacks trained parameters of the network, cannot step by
+            gradients alone, or has no weight decay where the recipe asks for it.
     """
     made = registered(registry, recipe.optimiser)(_groups(network, recipe), recipe)
     if not isinstance(made, torch.optim.Optimizer):
         raise UserError(f"optimizer {recipe.optimiser!r}: expected a torch.optim.Optimizer, got {made!r:.80}")
     held = {id(one) for group in made.param_groups for one in group["params"]}
-    named = dict(network.named_parameters())
+    named = {name: one for name, one in network.named_parameters() if one.requires_grad}
     if missing := [name for name, one in named.items() if id(one) not in held]:
         raise UserError(
             f"optimizer {recipe.optimiser!r}: expected all {len(named)} parameters of the network, got "

@@ -17,7 +17,7 @@ from routebench.data.official import absent, data_root
 from routebench.data.pinning import pinned
 from routebench.data.rotation import draw_angles, rotate, rotate_up_to
 from routebench.data.seal import FOLD, sealed_test_images
-from routebench.data.taking import Taken, at_most, whole_name
+from routebench.data.taking import Taken, at_most, set_of, whole_name
 from routebench.data.tokens import Tokens
 from routebench.data.torchvision_sets import PUBLISHED
 from routebench.data.unused import near_missing
@@ -53,6 +53,7 @@ __all__ = [
     "rotate",
     "rotate_up_to",
     "sealed_test_images",
+    "set_of",
     "stratified_split",
     "unfolded",
     "whole_name",

@@ -159,7 +159,7 @@ def _expect_names(found: Mapping[str, Tensor], others: Collection[str], used: Co
         known = ", ".join(map(shown, sorted([*found, *others]))) or "nothing"
         raise UserError(f"expected {', '.join(wanted)}, got no {missing[0]} but {known}")
     for other in sorted({*others} - KNOWN):
-        if near_to := difflib.get_close_matches(other, {*used} - found.keys(), cutoff=0.75):
+        if near_to := difflib.get_close_matches(other, {*used} - found.keys(), cutoff=0.87):
             raise UserError(f"expected arrays of known names, got {other!r}; did you mean {near_to[0]!r}?")
 
 

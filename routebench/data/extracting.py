@@ -53,6 +53,10 @@ class _Progress:
         note(f"features: {done:,} of {total:,} images{left}", err=True)
 
 
+class _NoFeature(UserError):
+    """A feature that is not finite, or too large for its type: the same call gives it again."""
+
+
 @dataclass(frozen=True)
 class _Layout:
     """The place of each array in a safetensors file.
@@ -215,9 +219,7 @@ class _Extraction:
         done = self._begun(partial, known)
         try:
             self._fill(partial, known, done)
-        except StoreFull:
-            raise
-        except UserError:  # the same call would come to the same end
+        except _NoFeature:  # the same call would come to the same end
             partial.unlink()
             known.unlink()
             raise
@@ -247,14 +249,14 @@ class _Extraction:
         device = next(self.backbone.network.parameters()).device
         given = self.backbone(images.pixels[chosen].to(device)).cpu().numpy()
         if not np.isfinite(given).all():
-            raise UserError(
+            raise _NoFeature(
                 f"features: expected finite numbers, got NaN or infinity from {self.backbone.name}; its weights may be "
                 "damaged: take others, or another layer"
             )
         with np.errstate(over="ignore"):  # told below
             found = given.astype(self.kind)
         if not np.isfinite(found).all():
-            raise UserError(f"features: expected numbers that {self.kind} can hold, got larger ones; take --float32")
+            raise _NoFeature(f"features: expected numbers that {self.kind} can hold, got larger ones; take --float32")
         return found
 
     @cached_property

@@ -82,6 +82,12 @@ def whole_name(name: str) -> str:
     return name.removeprefix(TAKE).partition(":")[2] if name.startswith(TAKE) else name
 
 
+def set_of(name: str) -> str:
+    """The data set whose test images a name has: without how many images it takes, of all or of those to train on."""
+    whole = whole_name(name)
+    return whole.removeprefix(FEW).partition(":")[2] if whole.startswith(FEW) else whole
+
+
 def _some(name: str, count: int) -> Dataset[Any]:
     if name.startswith(FOLDER):
         reads(name)

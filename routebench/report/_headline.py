@@ -296,7 +296,8 @@ def _sized(gain: Gain) -> str:
 
 def _over_uniform(better: Sequence[Gain], worse: Sequence[Gain]) -> str:
     """The methods that are better than uniform routing, and those that are worse, and by how much."""
-    better, lost = sorted(better, key=Gain.place), [Gain(gain.method, -gain.estimate) for gain in worse]
+    better = sorted(better, key=Gain.place)
+    lost = sorted((Gain(gain.method, -gain.estimate) for gain in worse), key=Gain.place)
     if len(better) == 1:
         told = f"{better[0].method} is better than {UNIFORM}, by {_sizes(better)} points"
     elif better:
@@ -304,10 +305,8 @@ def _over_uniform(better: Sequence[Gain], worse: Sequence[Gain]) -> str:
         told = f"{len(better)} methods are better than {UNIFORM}, by {_sizes(better)} points: {names}"
     else:
         told = f"No method is shown to be better than {UNIFORM}"
-    if not lost:
-        return told
-    verb = "is" if len(lost) == 1 else "are"
-    return f"{told}; {wording.listed([gain.method for gain in lost], NAMED)} {verb} worse, by {_sizes(lost)}"
+    names = wording.listed([gain.method for gain in lost], NAMED) if lost else ""
+    return f"{told}. Worse, by {_sizes(lost)} points: {names}" if lost else told
 
 
 def _sizes(gains: Sequence[Gain]) -> str:

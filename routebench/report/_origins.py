@@ -108,7 +108,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
     if not _trains(runs):
         recipe = tuple(fact for fact in recipe if fact.name != "epochs")
     command, besides = _command(runs, plan, records)
-    commands = (_with_all_seeds(command, runs, plan), *_of_other_methods(runs, records))
+    commands = (_with_all_seeds(command, runs, plan), *_of_other_methods(runs, str(plan.get("plan", "")), records))
     command = " && ".join(dict.fromkeys(_as_readers_give_it(each, runs, records) for each in commands))
     return Origins(
         made=_made(runs, str(plan.get("taken", "")), identities, records, test_samples),
@@ -257,16 +257,21 @@ def _without(option: str, words: Sequence[str]) -> list[str]:
 
 
 def _as_readers_give_it(command: str, runs: Runs, records: Iterable[Record]) -> str:
-    """The command without the folder of whoever gave it, and without settings that its preset names anyway."""
+    """The command without settings that its preset names anyway, and then without the folder of whoever gave it.
+
+    With settings of one's own it stays as it is: `tune` writes them into that folder.
+    """
     try:
         words = shlex.split(command)
     except ValueError:  # a quotation that nobody closed
         return command
-    kept = _without("--results", words)
+    kept, shipped = words, _trials_of_preset(runs.suite, runs.preset.removesuffix("-trials"))
     tuned = (record.identity.tuning or {} for record in records)
     chosen = {str(tuning["trials"]) for tuning in tuned if "trials" in tuning}  # a trial itself has none
-    if chosen and chosen <= _trials_of_preset(runs.suite, runs.preset):
+    if chosen and chosen <= shipped:
         kept = _without("--settings", kept)
+    if not any(word.partition("=")[0] == "--settings" for word in kept) and (shipped or "tune" not in kept):
+        kept = _without("--results", kept)
     return command if kept == words else shlex.join(kept)
 
 
@@ -281,11 +286,10 @@ def _trials_of_preset(suite: str, preset: str) -> set[str]:
         return set()
 
 
-def _of_other_methods(runs: Runs, records: Iterable[Record]) -> Iterator[str]:
+def _of_other_methods(runs: Runs, newest: str, records: Iterable[Record]) -> Iterator[str]:
     """The commands of methods that the newest plan lacks: plans that name one method each make up one part, too."""
     own = runs.planned.groupby("label")["plan"].agg(set)
-    newest = max(runs.planned["plan"], default="")
-    missing = {str(label) for label, plans in own.items() if newest not in plans}
+    missing = {str(label) for label, plans in own.items() if newest not in plans} if newest else set()
     for record in sorted(records, key=_finished, reverse=True):
         if record.label in missing and isinstance(told := record.provenance.get("command"), str):
             missing.remove(record.label)

@@ -305,9 +305,12 @@ def _of_each(answered: list[Section]) -> tuple[str, tuple[str, ...], tuple[str, 
     parts = [(runs, headline) for runs, headline in every if runs.preset == every[0][0].preset]
     if len(parts) == 1:
         runs, headline = parts[0]
-        fewer = [other for other in every if other[0].data != runs.data and few_of(other[0].data)[1] == runs.data]
-        lead = (f"{_capital(images_in_words(one.data, [runs.data]))}: {found.title}" for one, found in fewer)
-        return headline.title, tuple(lead), headline.said
+        lead = {
+            one.data: f"{_capital(images_in_words(one.data, [runs.data]))}: {found.title}"
+            for one, found in reversed(every)  # the strongest preset of each number stays
+            if one.data != runs.data and few_of(one.data)[1] == runs.data and one.model == runs.model
+        }
+        return headline.title, tuple(reversed(lead.values())), headline.said
     models, data = ({getattr(runs, key) for runs, _ in parts} for key in ("model", "data"))
     where = [
         "On " + ", ".join([*([runs.model] if len(models) > 1 else []), *([runs.data] if len(data) > 1 else [])])

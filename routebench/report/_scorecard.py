@@ -181,10 +181,10 @@ class Scorecard:
         for one, other in combinations((*self.questions, *self.left), 2):
             if one not in self._tested or other.runs.suite == one.runs.suite or _measured(other) != _measured(one):
                 continue
-            ours, theirs = (_verdicts(question, self.methods) for question in (one, other))
-            for title, verdict in theirs.items() & {(title, OPPOSITE.get(own)) for title, own in ours.items()}:
-                own = found.setdefault(other.runs.suite, {}).setdefault(f"{title} is significantly {verdict}", [])
-                own.append(other.runs.data)
+            for method in self._asked:
+                if OPPOSITE.get(one.verdict(key_of(method))) is (verdict := other.verdict(key_of(method))):
+                    own = found.setdefault(other.runs.suite, {}).setdefault(f"{method} is significantly {verdict}", [])
+                    own.append(other.runs.data)
         for suite, told in found.items():
             each = [f"{what} ({', '.join(dict.fromkeys(data))})" for what, data in sorted(told.items())]
             yield f"Otherwise in the suite {suite}, on the same images: {'; '.join(each)}."
@@ -293,14 +293,6 @@ def _having(verdict_of: Callable[[Key], Verdict], methods: Iterable[Method], ver
 def _measured(question: Question) -> tuple[str, str, str]:
     """What a question measures: on which data and network."""
     return question.main.title, question.runs.data, question.runs.model
-
-
-def _verdicts(question: Question, methods: Iterable[Method]) -> dict[str, Verdict]:
-    """The verdict of each method that is better or worse, by title; none of one that is both, with different T."""
-    found: dict[str, set[Verdict]] = {}
-    for one in methods:
-        found.setdefault(one.title, set()).add(question.verdict(key_of(one)))
-    return {title: next(iter(own)) for title, all_own in found.items() if len(own := all_own & OPPOSITE.keys()) == 1}
 
 
 def _untested(question: Question, methods: Iterable[Method]) -> int:

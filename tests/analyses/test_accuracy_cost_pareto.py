@@ -64,6 +64,8 @@ def test_a_method_that_was_timed_with_other_tuned_settings_has_no_cost_and_is_na
     analysis = find((replace(runs, tuning=here.__getitem__), replace(timed, tuning=there.__getitem__)))
     assert set(analysis.table["method"].map(str)) == {"Dynamic, T = 1", "Dynamic, T = 2"}
     assert any(note.startswith("No cost with these settings, hence not here: EM") for note in analysis.notes)
+    default = find((replace(runs, tuning=here.__getitem__), timed))
+    assert any(note.startswith("Cost of dynamic and em: that of the same method with its") for note in default.notes)
 
 
 def test_a_planted_point_behind_the_front_is_dominated_and_by_whom():

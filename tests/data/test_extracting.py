@@ -234,6 +234,28 @@ def test_what_fails_on_the_way_leaves_nothing(tmp_path, order, kind, expected):
     extract(of_grid("channels first", 1e-6), data, file, kind="float32", batch=1)
 
 
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError, MemoryError, RuntimeError])
+def test_what_may_be_otherwise_next_time_is_gone_on_with(tmp_path, monkeypatch, error):
+    """The memory of a device may be free again: what is done is not lost."""
+    file, data, backbone = tmp_path / "x.safetensors", load("take:200:mnist5k"), drawn(layer="features.3")
+    passes, forward = [], backbone.network.forward
+
+    def failing(images):
+        passes.append(images)
+        if len(passes) == 40:  # after two notes of how far it is
+            raise error("no memory at the moment")
+        return forward(images)
+
+    monkeypatch.setattr(backbone.network, "forward", failing)
+    with pytest.raises(UserError, match="got no memory at the moment"):
+        extract(backbone, data, file, batch=2)
+    assert file.with_name("x.safetensors.partial").exists()
+    extract(backbone, data, file, batch=2)
+    assert len(passes) < 40 + 200 / 2 and list(tmp_path.iterdir()) == [file]
+    extract(drawn(layer="features.3"), data, tmp_path / "whole.safetensors", batch=2)
+    assert file.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
+
+
 def test_a_size_that_a_network_does_not_take_is_told_in_a_line(tmp_path, capfd):
     command = Command(tmp_path, capfd)
     for name, size in (("timm:vit_tiny_patch16_224", "96"), ("torchvision:squeezenet1_1", "8")):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from routebench.data import Dataset, Images, load
+from routebench.data import Dataset, Images, load, set_of
 from routebench.data.shares import shares
 from routebench.data.taking import Taken, at_most
 from routebench.errors import UserError
@@ -102,3 +102,8 @@ def test_no_class_is_left_out():
         load("take:11:mnist5k")
     with pytest.raises(UserError, match="did you mean 'mnist5k'"):
         load("take:11:mnist5")
+
+
+@pytest.mark.parametrize("name", ["mnist5k", "take:100:mnist5k", "few:100:mnist5k", "take:50:few:100:mnist5k"])
+def test_the_set_whose_test_images_a_name_has(name):
+    assert set_of(name) == "mnist5k"

@@ -225,6 +225,15 @@ class TestBadInput:
             weights_of(replace(SHORT, optimiser="odd"))
         assert told in str(raised.value)
 
+    def test_what_is_not_trained_may_be_left_out(self):
+        network = build("cnn-small", shape=(1, 28, 28), classes=10)
+        frozen = next(network.parameters()).requires_grad_(False)
+        optimizers.register("odd")(
+            lambda groups, recipe: torch.optim.SGD([one for one in groups[0]["params"] if one.requires_grad], lr=0.1)
+        )
+        held = {id(one) for one in make_optimizer(network, Recipe(optimiser="odd")).param_groups[0]["params"]}
+        assert held and id(frozen) not in held
+
     @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, int])
     def test_a_rate_may_be_of_any_kind_of_number(self, kind):
         schedules.register("odd")(lambda recipe, moment: kind(1))

@@ -342,7 +342,7 @@ def turned(main: Main, suite: str):
 @pytest.mark.parametrize(
     ("theirs", "told"),
     [
-        (replace(GOOD, mean=-5.0, low=-6.0, high=-4.0), "Dynamic is significantly worse (mnist5k)."),
+        (replace(GOOD, mean=-5.0, low=-6.0, high=-4.0), "Dynamic, T = 3 is significantly worse (mnist5k)."),
         (GOOD, ""),  # no contradiction
         (OPEN, ""),  # not shown is not otherwise
     ],

@@ -48,7 +48,7 @@ def expect_once(changes: Sequence[str], options: Mapping[str, Sequence[str]]) ->
             for option, written in {**options, **taking}.items():
                 for key in written:
                     if all(one in (own, "*") for own, one in zip(keys, key.split("."), strict=False)):
-                        way = "" if key == written[0] else f", or give {written[0]} with {OPTION}, too"
+                        way = "" if key == written[0] else f", or give {written[0]} with {OPTION} in its place"
                         raise UserError(
                             f"{OPTION} {change}: expected {key} once, and {option} replaces it as well; keep one{way}"
                         )
