@@ -132,7 +132,7 @@ def _reading(found: Costs) -> str:
 
 
 def _by_size(runs: Runs) -> list[str]:
-    """Of layers that were timed by tokens and parents, the least and the most that the largest takes."""
+    """The least and the most that the largest layer takes, where layers were timed by tokens and parents."""
     table = layers_by_size(runs)
     if table.empty:
         return []

@@ -19,7 +19,6 @@ ALLOWED = {"uniform", "random", "cnn"}
 WORDS = {
     "margin": "the difference below which methods count as equal",
     "none": "an English word, and a colour of matplotlib",
-    "own": "a network's own objective, which the engine plans for all who have one",
     "accuracy": "a metric",
     "samples": "a kind of test",
     "spread": "a column of printed numbers",

@@ -215,7 +215,7 @@ def test_surroundings_are_told_and_recorded_and_leave_keys_as_they_are(tmp_path,
     assert "from the environment: ROUTEBENCH_RESULTS=far" in empty.error and "'far'" in empty.error
 
 
-WORD = re.compile(r"(?<![\w/-])--[a-z][a-z-]*[a-z](?!-)")
+WORD = re.compile(r"(?<![\w/-])--[a-z][a-z0-9-]*[a-z0-9](?!-)")
 CALL = re.compile(r"routebench ([a-z-]+)((?: [^`\n|]*)?)")
 OF_OTHERS = {
     "array", "backend-store-uri", "cpus-per-task", "env", "error-unmatch", "exclude-standard", "factor", "figures",
