@@ -291,7 +291,7 @@ def _having(verdict_of: Callable[[Key], Verdict], methods: Iterable[Method], ver
 
 
 def _measured(question: Question) -> tuple[str, str, str]:
-    """What a question measures: on which data and network."""
+    """The measure of a question, with its data and network."""
     return question.main.title, question.runs.data, question.runs.model
 
 

@@ -1,4 +1,4 @@
-"""Where the methods of a report come from."""
+"""The papers that the methods of a report come from."""
 
 import re
 from collections.abc import Iterable

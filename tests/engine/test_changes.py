@@ -126,7 +126,7 @@ def test_all_suites_take_no_change(tmp_path):
         ({"changes": "data=take:500:mnist5k"}, "take=300", "--set data=take:500:mnist5k replaces it"),
         ({"seeds": 1}, "seeds=5", "--seeds"),
         ({"models": "capsnet"}, "model=cnn", "--model"),
-        ({"models": "capsnet"}, "model_params.weight_std=0.7", "keep one, or give model with --set, too"),
+        ({"models": "capsnet"}, "model_params.weight_std=0.7", "keep one, or give model with --set in its place"),
         ({"models": "capsnet-small"}, "training_of.capsnet-small.learning_rate=0.5", "training_of once"),
         ({"loss": "cross-entropy"}, 'training.loss="spread"', "expected training.loss once"),
         ({"loss": "cross-entropy"}, 'training={loss = "spread"}', "expected training.loss once"),
