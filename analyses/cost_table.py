@@ -1,6 +1,7 @@
 """Cost of iterations: milliseconds and megabytes with one iteration, and for each further one."""
 
 import math
+from operator import itemgetter
 
 from pandas import DataFrame
 
@@ -10,8 +11,7 @@ from routebench.analysis.cost import (
     WHOLE,
     Costs,
     costs_of,
-    largest_layer,
-    layers_by_size,
+    largest_layers,
     noise_in_words,
     part_in_words,
     parts_of,
@@ -52,7 +52,8 @@ def _main(runs: Runs) -> Main | None:
 
     Of the whole network, or of the largest layer where layers were timed by tokens and parents.
     """
-    part = WHOLE if (largest := largest_layer(runs)) is None else largest
+    largest = largest_layers(runs)
+    part = WHOLE if largest.empty else str(largest["part"].iloc[0])
     steps, noise = step_costs(runs, part)
     if steps.empty:
         return None
@@ -133,12 +134,11 @@ def _reading(found: Costs) -> str:
 
 def _by_size(runs: Runs) -> list[str]:
     """The least and the most that the largest layer takes, where layers were timed by tokens and parents."""
-    table = layers_by_size(runs)
-    if table.empty:
+    largest = largest_layers(runs).to_dict("records")
+    if not largest:
         return []
-    sizes = table[["parents", "tokens"]].apply(tuple, axis=1)
-    largest = table[sizes == sizes.max()].sort_values("ms").to_dict("records")
-    low, high = (f"{wording.significant(row['ms'])} ms ({row['method']})" for row in (largest[0], largest[-1]))
+    ends = [function(largest, key=itemgetter("ms")) for function in (min, max)]
+    low, high = (f"{wording.significant(row['ms'])} ms ({row['method']})" for row in ends)
     tokens, parents = largest[0]["tokens"], largest[0]["parents"]
     where = f"With {tokens:,} tokens and {parents:,} parents"
     return [f"{where}, a training step of one layer takes {low} to {high}."]

@@ -62,7 +62,11 @@ def training_images(parts: tuple[Runs, ...]) -> Analysis | None:
                 "and the images of a smaller one are the same for all seeds."
             ),
             f"Suite {runs.suite} on {few_of(runs.data)[1]}, {runs.model}.",
-            *([f"Not shown, in a folder of its own each is: {wording.listed(left, len(left))}."] if left else []),
+            *(
+                [f"Not shown: {wording.listed(left, len(left))}. A folder with one of them alone shows it."]
+                if left
+                else []
+            ),
             *_notes_on_missing(sizes, table),
             "Drawn: differences to uniform routing. Grey: the other methods.",
         ),

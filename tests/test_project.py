@@ -151,3 +151,12 @@ def test_ci_runs_the_last_commit_where_users_have_theirs(tmp_path):
     assert done.returncode == 1
     assert "not committed are not tested" in done.stderr
     assert done.stdout.splitlines()[-1].endswith(": two: make test")
+
+
+def test_nothing_that_a_command_writes_lies_beside_the_project():
+    """Pages and tables are published below `reports/` and `docs/`; commands write some into the current folder."""
+    told = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if told.returncode:
+        pytest.skip("no repository")
+    files = [Path(line) for line in told.stdout.splitlines()]
+    assert [str(file) for file in files if file.suffix in {".html", ".csv", ".svg"} and len(file.parts) == 1] == []

@@ -136,10 +136,12 @@ def layers_by_size(runs: Runs) -> DataFrame:
     return DataFrame(table.loc[order]).reset_index(drop=True)
 
 
-def largest_layer(runs: Runs) -> str | None:
-    """The part that is a layer of the most parents and tokens; None where none was measured by these."""
-    sizes = {part: size for part in set(runs.results.get("part", ())) if (size := size_of_layer(str(part))) is not None}
-    return max(sizes, key=lambda part: sizes[part][::-1], default=None)
+def largest_layers(runs: Runs) -> DataFrame:
+    """The rows of `layers_by_size` with the most parents, and of these with the most tokens; one `part` in all."""
+    table = layers_by_size(runs)
+    for size in ("parents", "tokens") if len(table) else ():
+        table = table[table[size] == table[size].max()]
+    return table
 
 
 def _by_size(results: DataFrame) -> "Series[bool]":

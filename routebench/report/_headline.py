@@ -19,6 +19,7 @@ from routebench.report._decisions import Decisions, Gain, Leader
 from routebench.statistics import BY_SAMPLE, CONSTANT, ONE_VALUE, OVER_SAMPLES
 
 UNIFORM = "uniform routing"
+ONE_SEED = "Over the test images of one seed"
 VERDICTS = ("verdict", "both_verdict")
 
 
@@ -106,7 +107,7 @@ def gain_in_words(subject: object, gain: Estimate, lost: int = 0, base: str = UN
     p_value = "" if math.isnan(gain.p_holm) else f"p {wording.probability(gain.p_holm)} after correction"
     if gain.verdict in (Verdict.BETTER, Verdict.WORSE):
         size, way = wording.rounded(abs(gain.mean), gain.half_width), "above" if gain.mean >= 0 else "below"
-        alone = " over the test images of one seed" if gain.kind in BY_SAMPLE else ""
+        alone = f" {ONE_SEED.lower()}" if gain.kind in BY_SAMPLE else ""
         return f"{subject} is {size} points {way} {base}{interval}, significant{alone} ({p_value})"
     size = wording.rounded(gain.mean, gain.half_width, sign=True)
     if gain.verdict is Verdict.UNTESTABLE and lost:
@@ -391,7 +392,8 @@ def _leads(found: Decisions, leader: Leader) -> tuple[str, ...]:
     sentences = [_reached(leader, found.gain_of_leader)]
     if leader.is_shown:
         others = _methods([*leader.over]) if len(leader.over) == 1 else "all others"
-        sentences.append(f"It is significantly ahead of {others}{'' if leader.complete else ' that finished'}.")
+        alone = f"{ONE_SEED}, it" if leader.mean.kind == OVER_SAMPLES else "It"
+        sentences.append(f"{alone} is significantly ahead of {others}{'' if leader.complete else ' that finished'}.")
     if leader.beaten_by:
         sentences.append(f"On the seeds that both finished, it is significantly behind {_methods(leader.beaten_by)}.")
     if leader.peers:

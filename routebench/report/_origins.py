@@ -1,20 +1,16 @@
 """The origins of the numbers of a report: recipe, data, seeds, machine and the command that repeats them."""
 
-import json
 import re
-import shlex
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from routebench.analysis import Method, wording
 from routebench.analysis._runs import Runs
 from routebench.catalogue import RECIPE_PARTS, idle_settings, raised_within, shipped_version
 from routebench.engine.results import Identity, Record, exact_bytes
-from routebench.quantities import written
-from routebench.registry import protocols, suite_files
+from routebench.registry import protocols
+from routebench.report._repeating import command_of, finished
 
 SELECTION = {
     "last": "the weights of the last epoch; nothing was selected",
@@ -107,9 +103,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
     recipe = _facts(record.identity.training for record in _configurations(records))
     if not _trains(runs):
         recipe = tuple(fact for fact in recipe if fact.name != "epochs")
-    command, besides = _command(runs, plan, records)
-    commands = (_with_all_seeds(command, runs, plan), *_of_other_methods(runs, str(plan.get("plan", "")), records))
-    command = " && ".join(dict.fromkeys(_as_readers_give_it(each, runs, records) for each in commands))
+    command, besides = command_of(runs, plan, records)
     return Origins(
         made=_made(runs, str(plan.get("taken", "")), identities, records, test_samples),
         recipe=recipe,
@@ -143,7 +137,7 @@ def _made(
     selections = sorted({str(training["selection"]) for training in trainings if "selection" in training})
     seeds = sorted({int(seed) for seed in runs.planned["seed"]})
     seconds = sum(float(record.provenance.get("seconds") or 0) for record in records)
-    finished = sorted(filter(None, map(_finished, records)))
+    ended = sorted(filter(None, map(finished, records)))
     facts = [
         Fact("data set", f"{runs.data}, fingerprint {', '.join(fingerprints) or 'unknown'}", len(fingerprints) > 1)
     ]
@@ -159,8 +153,8 @@ def _made(
         Fact("network", f"{runs.model}; baselines may have their own, see the table"),
         Fact("compute", f"{seconds / 60:.1f} minutes in all" if seconds else "unknown"),
     ]
-    if finished:
-        facts.append(Fact("measured", f"{finished[0]} to {finished[-1]}"))
+    if ended:
+        facts.append(Fact("measured", f"{ended[0]} to {ended[-1]}"))
     return tuple(facts)
 
 
@@ -169,10 +163,6 @@ def _trains(runs: Runs) -> bool:
     if "epoch" in runs.results and runs.results["epoch"].notna().any():
         return True
     return runs.protocol not in protocols or bool(getattr(protocols[runs.protocol], "trains", True))
-
-
-def _finished(record: Record) -> str:
-    return str(record.provenance.get("finished") or "")
 
 
 def _with_commit(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -211,99 +201,6 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _command(runs: Runs, plan: Mapping[str, Any], records: list[Record]) -> tuple[str, str]:
-    """The command line that repeats the finished runs, and what it names beyond them.
-
-    It is the newest plan's. If that names a plug-in that failed to import, it is the newest finished run's instead.
-    Without a recorded command it is the simplest equivalent.
-    """
-    ok = sorted((record for record in records if record.status == "ok"), key=_finished, reverse=True)
-    used = {str(spec) for record in ok for spec in record.provenance.get("plugins") or ()}
-    told = [plan.get("command"), *(record.provenance.get("command") for record in (*ok, *records))]
-    known = [entry if isinstance(entry, str) else shlex.join(map(str, entry)) for entry in told if entry]
-    if not known:
-        parts = ("python", "-m", "routebench", "suite", runs.suite, "--preset", runs.preset, "--data", runs.data)
-        return shlex.join(parts), ""
-    if not ok or any("plugins" not in record.provenance for record in ok):
-        return known[0], ""  # nobody knows what they came with
-    command = next((entry for entry in known if _plugins_of(entry) <= used), known[0])
-    unused = sorted(_plugins_of(command) - used)
-    if not unused:
-        return command, ""
-    return command, f"This was the last command given here. No finished run came with {wording.listed(unused)}."
-
-
-def _with_all_seeds(command: str, runs: Runs, plan: Mapping[str, Any]) -> str:
-    """The command with the seeds of all plans whose runs count, where another plan has seeds that this one lacks."""
-    planned = sorted({int(seed) for seed in runs.planned["seed"]})
-    seeds, own = range(planned[0], planned[-1] + 1), plan.get("settings", {}).get("seeds")
-    if own is None or own == written(seeds) or len(planned) < len(seeds) or runs.planned["plan"].nunique() < 2:
-        return command
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a quotation that nobody closed
-        return command
-    if "suite" not in words or any(word.partition("=")[0] == "--until" for word in words):  # which adds them
-        return command
-    return shlex.join([*_without("--seeds", words), "--seeds", str(written(seeds))])
-
-
-def _without(option: str, words: Sequence[str]) -> list[str]:
-    """The words of a command line without an option and its value."""
-    pairs = pairwise(["", *words])
-    return [word for before, word in pairs if option not in (before, word) and not word.startswith(f"{option}=")]
-
-
-def _as_readers_give_it(command: str, runs: Runs, records: Iterable[Record]) -> str:
-    """The command without settings that its preset names anyway, and then without the folder of whoever gave it.
-
-    With settings of one's own it stays as it is: `tune` writes them into that folder.
-    """
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a quotation that nobody closed
-        return command
-    kept, shipped = words, _trials_of_preset(runs.suite, runs.preset.removesuffix("-trials"))
-    tuned = (record.identity.tuning or {} for record in records)
-    chosen = {str(tuning["trials"]) for tuning in tuned if "trials" in tuning}  # a trial itself has none
-    if chosen and chosen <= shipped:
-        kept = _without("--settings", kept)
-    if not any(word.partition("=")[0] == "--settings" for word in kept) and (shipped or "tune" not in kept):
-        kept = _without("--results", kept)
-    return command if kept == words else shlex.join(kept)
-
-
-def _trials_of_preset(suite: str, preset: str) -> set[str]:
-    """The digests of the trials that the settings of a suite's preset were chosen from; empty where it names none."""
-    try:
-        named = tomllib.loads(suite_files()[suite].read_text("utf-8"))["presets"][preset]["settings"]
-        owner = suite_files().get(suite if (suite_files()[suite].parent / named).exists() else named.partition(".")[0])
-        content = json.loads(((owner or suite_files()[suite]).parent / named).read_text("utf-8"))
-        return {str(choice.get("trials") or content["digest"]) for choice in content["choices"]}
-    except (KeyError, OSError, ValueError):
-        return set()
-
-
-def _of_other_methods(runs: Runs, newest: str, records: Iterable[Record]) -> Iterator[str]:
-    """The commands of methods that the newest plan lacks: plans that name one method each make up one part, too."""
-    own = runs.planned.groupby("label")["plan"].agg(set)
-    missing = {str(label) for label, plans in own.items() if newest not in plans} if newest else set()
-    for record in sorted(records, key=_finished, reverse=True):
-        if record.label in missing and isinstance(told := record.provenance.get("command"), str):
-            missing.remove(record.label)
-            yield told
-
-
-def _plugins_of(command: str) -> set[str]:
-    """The plug-ins that a command line names."""
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a quotation that nobody closed
-        return set()
-    named = {after for word, after in pairwise(words) if word == "--plugin"}
-    return named | {word.removeprefix("--plugin=") for word in words if word.startswith("--plugin=")}
 
 
 def _told(told: str, runs: Runs, records: list[Record]) -> Iterator[str]:

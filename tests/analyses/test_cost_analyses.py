@@ -277,6 +277,14 @@ def test_layers_of_tokens_have_a_table_and_a_figure_of_their_own(runs: Runs) -> 
     for name in ("cost-table", "cost-by-iterations", "cost-memory"):  # which these layers do not enter
         assert analyses[name](found).shown().equals(analyses[name](runs_of(noise=0.0)).shown())
     assert part_in_words("tokens 196 1000") == "one layer, 196 tokens, 1,000 parents"
+    answer = analyses["cost-table"](found)  # the fastest has the fused back end
+    largest = table[(table["tokens"] == 49) & (table["parents"] == 100)]
+    least, most = (f"{float(one):,.0f}" for one in (largest["ms"].min(), largest["ms"].max()))
+    told = f"With 49 tokens and 100 parents, a training step of one layer takes {least} ms (Dynamic) to {most} ms (EM)."
+    assert answer.reading.startswith(told)
+    assert answer.main.title == "One layer, 49 tokens, 100 parents"
+    without = replace(found, results=found.results[found.results["metric"] != "training_time"])
+    assert analyses["cost-table"](without) is None
 
 
 def test_missing_coordinates_are_no_error(runs: Runs) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from analyses.summary_over_tasks import summary_over_tasks
 from analyses.training_images import training_images
-from routebench.analysis import Verdict
+from routebench.analysis import Verdict, images_in_words
 from routebench.analysis._runs import across_data
 from routebench.analysis._verdicts import GAINS
 from routebench.analysis.named import named_table
@@ -99,3 +99,10 @@ def test_few_training_images_are_no_further_data_set_and_stand_behind_all(runs):
     assert across_data((few, another)) == [(another, few)]
     fewest = replace(few, data=f"few:50:{runs.data}")
     assert sorted((fewest, few, runs), key=place_of_preset) == [runs, few, fewest]
+
+
+def test_data_sets_are_told_apart_by_their_number_of_training_images_where_nothing_else_differs():
+    both = ["mnist", "few:5000:mnist"]
+    assert [images_in_words(one, both) for one in both] == ["all training images", "5,000 training images"]
+    assert images_in_words("few:5000:mnist", [*both, "cifar10"]) == "few:5000:mnist"
+    assert images_in_words("mnist", ["mnist"]) == "mnist"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from routebench.analysis import wording
+from routebench.analysis import few_of, wording
 from routebench.analysis.folder import open_folder
 from routebench.report._decisions import Decisions
 from routebench.report._headline import headline_of
@@ -98,10 +98,8 @@ def test_what_was_never_planned_is_not_called_missing(page):
 
 @EACH
 def test_times_in_a_title_have_no_digit_below_the_noise(page):
-    told, noise = (
-        " ".join(first_lines(page)),
-        re.search(r"Noise floor of single measurements (\d+) %", plain(page.read_text())),
-    )
+    floor = r"Noise floor of single measurements (\d+) %"
+    told, noise = " ".join(first_lines(page)), re.search(floor, plain(page.read_text()))
     times = re.findall(r"([\d.]+) ms", told)
     assert bool(times) <= bool(noise)
     for time in times:
@@ -114,3 +112,11 @@ def test_these_pages_have_what_is_looked_for():
     lines = {page.parent.name: " ".join(first_lines(page)) for page in PAGES}
     assert " ms" in lines["scale"] and "tested columns" in lines["standard"] and "of 9 methods" in lines["standard"]
     assert "uniform routing" in lines["papers-quick"] and "No sharing" in lines["papers-full"]
+
+
+@EACH
+def test_the_first_screen_tells_of_each_number_of_training_images(page):
+    told = " ".join(first_lines(page)[:10])
+    parts = [runs for runs in open_folder(page.parent).parts if not is_tuning(runs)]
+    for count in (few_of(runs.data)[0] for runs in parts):
+        assert count is None or f"{count:,} training images: " in told

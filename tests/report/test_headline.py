@@ -100,6 +100,9 @@ def test_a_comparison_that_shares_few_seeds_is_a_caveat_too() -> None:
 
 def test_one_seed_is_said_to_compare_test_images() -> None:
     assert "on the same test images" in str(headline_of(made_up_runs(seeds=1, failures=False)))
+    far = headline_of(runs_with(dynamic=97.5, uniform=80.0, seeds=1))
+    alone = [one for one in far.said if "significant" in one]
+    assert alone and all("over the test images of one seed" in one.lower() for one in alone)
 
 
 def test_nothing_measured_is_no_answer() -> None:
@@ -114,3 +117,16 @@ def test_nothing_measured_is_no_answer() -> None:
 def test_another_protocol_has_no_headline_of_accuracy() -> None:
     runs = made_up_runs()
     assert headline_of(type(runs)(**{**vars(runs), "protocol": "sparsity"})) is None
+
+
+def test_methods_that_are_worse_have_a_sentence_of_their_own_in_the_title() -> None:
+    pairs = [
+        {"ours": {"label": label, "model": "capsnet-small", "iterations": None},
+         "theirs": {"label": "uniform", "model": "capsnet-small", "iterations": None}}
+        for label in ("dynamic", "em", "heinsen")
+    ]  # fmt: skip
+    runs = runs_with(dynamic=97.5, em=89.0, heinsen=80.0, uniform=93.0)
+    title = headline_of(replace(runs, primary={"margin": 0.5, "first": 3, "pairs": pairs})).title
+    first, second = title.split(". Worse, by ")
+    assert first.startswith("Dynamic is better than uniform routing, by ")
+    assert second.endswith(" points: Heinsen and EM.")

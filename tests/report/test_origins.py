@@ -1,5 +1,7 @@
 import copy
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -100,6 +102,44 @@ def test_where_no_other_command_was_given_what_it_does_not_need_is_said() -> Non
     found = found_for(made_with("mine.py", command=command), {"command": command})
     assert found.command == command
     assert found.besides == "This was the last command given here. No finished run came with broken.py."
+
+
+def told_of(records, command, suite="standard", preset="full"):
+    runs = replace(made_up_runs(records), suite=suite, preset=preset)
+    return origins_of(runs, {"command": command}, [*map(record_of, records)], N_TEST).command
+
+
+def chosen_by(trials):
+    records = made_up_records(seeds=1, failures=False)
+    for record in records:
+        record["identity"]["tuning"] = {"point": {}, "score": 1.0, "trials": trials}
+    return records
+
+
+def test_a_command_leaves_out_the_settings_of_its_preset_and_then_the_folder() -> None:
+    (file,) = (Path(__file__).parents[2] / "suites").glob("standard.full.settings.json")
+    shipped = chosen_by(json.loads(file.read_text())["digest"])
+    short = "python -m routebench suite standard --preset full"
+    assert told_of(shipped, f"{short} --results std --settings standard.full.settings.json") == short
+    assert told_of(shipped, f"{short} --results=std") == short
+    own = f"{short} --results std --settings std/standard.full.settings.json"
+    assert told_of(chosen_by("another"), own) == own, "tune has written them there"
+    assert told_of(shipped, f"{short} 'unclosed") == f"{short} 'unclosed"
+    tuned = "python -m routebench tune accuracy --preset mine --results std"
+    assert told_of(made_up_records(seeds=1), tuned, "accuracy", "mine-trials") == tuned
+
+
+def test_calls_for_one_method_each_are_all_told_the_newest_plan_first() -> None:
+    records = made_up_records(seeds=1, failures=False)
+    for record in records:
+        record["provenance"]["command"] = f"python -m routebench suite accuracy --method {record['label']}"
+    runs = made_up_runs(records)
+    older = runs.planned["label"] == "em"
+    planned = runs.planned.assign(plan=["z" if one else "a" for one in older])  # names do not sort by age
+    plan = {"plan": "a", "command": "python -m routebench suite accuracy --method dynamic"}
+    told = origins_of(replace(runs, planned=planned), plan, [*map(record_of, records)], N_TEST).command
+    calls = [f"python -m routebench suite accuracy --method {name}" for name in ("dynamic", "em")]
+    assert told == " && ".join(calls)
 
 
 def test_without_records_a_command_is_still_given() -> None:
