@@ -84,7 +84,7 @@ def test_what_is_not_shown_is_named(runs):
     found = training_images((runs, fewer, elsewhere, fewer_images(elsewhere, 50)))
     notes = " ".join(found.notes)
     assert f"Suite standard on {runs.data}, capsnet-small." in notes
-    assert "Not shown, in a folder of its own each is: suite standard on another." in notes
+    assert "Not shown: suite standard on another. A folder with one of them alone shows it." in notes
     assert "Left out, because not every size has them: 1 with all images." in notes
     assert len(found.table) == len(pairs) - 1
     quiet = " ".join(training_images((runs, few)).notes)
