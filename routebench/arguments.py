@@ -32,6 +32,9 @@ NonNegative = Annotated[float, Ge(0.0)]
 Positive = Annotated[float, Gt(0.0)]
 Share = Annotated[float, Ge(0.0), Le(1.0)]
 
+LARGEST = 3.4028234663852886e38
+"""The largest number of type float32, which networks have."""
+
 _WORDS: Mapping[type | None, str] = {bool: "true or false", str: "text", int: "an integer", float: "a number"}
 
 P = ParamSpec("P")
@@ -185,7 +188,7 @@ class Legal:
         if isinstance(self.choices, Names):
             return self.choices.read(value)
         if not self.fits(value):
-            raise ValueError(f"{name} must be {self}{', or none' if self.optional else ''}, got {value!r}")
+            raise ValueError(f"{name} must be {self}{', or none' if self.optional else ''}, got {self._told(value)}")
         return self._as_declared(value)
 
     def fault(self, value: Any) -> str:
@@ -196,7 +199,7 @@ class Legal:
             except ValueError as error:
                 return str(error)
             return ""
-        return "" if self.fits(value) else f"expected {self}, got {value!r}"
+        return "" if self.fits(value) else f"expected {self}, got {self._told(value)}"
 
     def fits(self, value: Any) -> bool:
         """Tells whether a value is legal."""
@@ -216,10 +219,12 @@ class Legal:
         kind: Any = Integral if self.kind is int else Real
         if not isinstance(value, kind) or isinstance(value, bool):
             return False
-        try:
-            return math.isfinite(value)
-        except OverflowError:  # an integer beyond all floats
-            return False
+        return bool(abs(value) <= LARGEST)  # NaN is not
+
+    def _told(self, value: Any) -> str:
+        """A value that is not legal, with the reason where only its size is one."""
+        too_large = self.kind is float and isinstance(value, Real) and LARGEST < abs(value) < math.inf
+        return f"{value!r:.80}{', which float32 cannot hold' if too_large else ''}"
 
     def _as_declared(self, value: Any) -> Any:
         if value is None:

@@ -84,6 +84,13 @@ def test_what_is_not_legal_is_refused_in_one_line(name, values, expected):
         assert str(caught.value) == f"{name} must be {expected}, got {value!r}"
 
 
+@pytest.mark.parametrize(("name", "value"), [("number", -1e308), ("above", 3.5e38), ("number", 10**39)])
+def test_a_number_that_float32_cannot_hold_is_refused_with_the_reason(name, value):
+    with pytest.raises(ValueError, match="^" + name + " must be a number.*, which float32 cannot hold$"):
+        call(**{name: value})
+    assert call(**{name: 3.4e38})[name] == 3.4e38
+
+
 def test_lists_and_numbers_arrive_as_declared():
     assert call(counts=(1, np.int64(2)))["counts"] == [1, 2]
     assert call(sizes=[1, 0])["sizes"] == (1, 0)

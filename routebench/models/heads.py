@@ -119,8 +119,11 @@ class TokenHead(nn.Module):
         tokens = tokens if mask is None else tokens.masked_fill(~mask[..., None], 0)
         units = self.body(self.norm(tokens))
         scores = units.new_zeros(units.shape[:2]) if self.query is None else units @ self.query / units.shape[2] ** 0.5
-        scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
-        mean: Tensor = (scores.softmax(dim=1)[:, None] @ units)[:, 0]
+        if mask is None:
+            weights = scores.softmax(dim=1)
+        else:  # an item without tokens has a mean of zero
+            weights = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=1) * mask
+        mean: Tensor = (weights[:, None] @ units)[:, 0]
         return mean
 
 

@@ -52,6 +52,16 @@ def test_baselines_leave_out_what_is_masked(name):
     assert torch.allclose(found, torch.stack(alone), atol=1e-5)
 
 
+@pytest.mark.parametrize("name", HEADS)
+def test_an_item_without_tokens_gives_the_classifiers_bias_and_finite_gradients(name):
+    network, mask = made(name), torch.zeros(2, 16, dtype=torch.bool)
+    mask[0] = True
+    logits = network(torch.randn(2, 16, 320), mask).logits
+    assert torch.equal(logits[1], network.classifier.bias)
+    logits.sum().backward()
+    assert all(one.grad.isfinite().all() for one in network.parameters())
+
+
 def test_attention_pooling_is_the_mean_until_it_has_learned_a_query():
     head, mean = (TokenHead(32, 4, hidden=8, attends=attends) for attends in (True, False))
     head.load_state_dict(mean.state_dict(), strict=False)

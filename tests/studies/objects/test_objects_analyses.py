@@ -16,7 +16,7 @@ from tests.analyses.measured import parts_of
 from tests.studies.objects.test_objects import OPTIONS, Untrained
 
 PUBLISHED = Path(__file__).parents[3] / "reports/grouping-quick"
-CLUSTERS, NEIGHBOURS = "clusters by place and colour", "neighbours of one colour"
+CLUSTERS, NEIGHBOURS = "k-means by place and colour", "neighbours of one colour"
 
 
 def runs_of(path):

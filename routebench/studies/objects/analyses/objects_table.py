@@ -21,7 +21,7 @@ from routebench.analysis import (
 
 MOST = 4
 """Shapes in a picture, of training; such pictures are always measured."""
-BASELINES = {"kmeans": "clusters by place and colour", "components": "neighbours of one colour"}
+BASELINES = {"kmeans": "k-means by place and colour", "components": "neighbours of one colour"}
 
 
 @analysis_of("objects", "objects-table", place=10)
@@ -44,7 +44,7 @@ def objects_table(runs: Runs) -> Analysis | None:
         notes=(
             "Mean over pictures, then over seeds with its 95 % t interval. 1 is right, 0 is chance.",
             "First rows: clustering of pixels without learning, the same for all methods.",
-            "By place and colour: k-means of the pixels that show a shape, told how many shapes are seen.",
+            "k-means sees the pixels that show a shape, and is told how many shapes are seen.",
         ),
         main=main,
     )
