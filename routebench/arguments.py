@@ -217,13 +217,11 @@ class Legal:
 
     def _is_number(self, value: Any) -> bool:
         kind: Any = Integral if self.kind is int else Real
-        if not isinstance(value, kind) or isinstance(value, bool):
-            return False
-        return bool(abs(value) <= LARGEST)  # NaN is not
+        return isinstance(value, kind) and not isinstance(value, bool) and bool(abs(value) <= LARGEST)  # NaN is not
 
     def _told(self, value: Any) -> str:
         """A value that is not legal, with the reason where only its size is one."""
-        too_large = self.kind is float and isinstance(value, Real) and LARGEST < abs(value) < math.inf
+        too_large = self.kind is float and isinstance(value, int | float) and LARGEST < abs(value) < math.inf
         return f"{value!r:.80}{', which float32 cannot hold' if too_large else ''}"
 
     def _as_declared(self, value: Any) -> Any:
