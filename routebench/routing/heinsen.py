@@ -1,4 +1,4 @@
-"""Heinsen's routing of vectors in sequences."""
+"""Heinsen routing of vectors in sequences."""
 
 import math
 from typing import Annotated, Literal

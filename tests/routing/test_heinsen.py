@@ -1,4 +1,4 @@
-"""What must hold of Heinsen's routing: what it accounts for, what it needs, and what it never stores."""
+"""What must hold of Heinsen routing: what it accounts for, what it needs, and what it never stores."""
 
 import pytest
 import torch
