@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from routebench.analysis import Verdict
-from routebench.analysis.wording import plural
+from routebench.analysis.wording import listed, plural
 from routebench.comparing._folders import CellPair, Pairs, Quantity, Side, Spot, notes_of, pair_up, read_side
 from routebench.comparing._noise import Noise
 from routebench.comparing._series import (
@@ -24,7 +24,7 @@ from routebench.comparing._series import (
 from routebench.comparing._verdicts import ALL, METHOD, SETTING, Change, Wishes, judge
 from routebench.declared import as_recorded
 from routebench.errors import UserError, unknown
-from routebench.units import is_of_machine
+from routebench.units import TIMED, is_of_machine
 
 UNDEFINED = {"precision": "recall"}
 """Metrics that are undefined where another one of the same place is 0: what is never answered has no precision."""
@@ -56,8 +56,8 @@ class Sensitivity:
     Args:
         group: the metric.
         rows: how many were judged.
-        could_see: by level, the median of the smallest changes that would have been found 8 times in 10; none of a
-            level where nothing is known.
+        could_see: by level, the median of the smallest changes that would have been found 8 times in 10, of rows that
+            changed if any did; none of a level where nothing is known.
         kinds: the kinds of evidence, keys of `QUESTIONS`.
         identical: whether BASE and HEAD have the same values throughout.
         unseen: the row of each method whose change could have gone unseen though it has to be seen; the worst first.
@@ -77,6 +77,23 @@ class Sensitivity:
 
 
 @dataclass(frozen=True)
+class Unjudged:
+    """What should have a verdict, and has none.
+
+    Args:
+        group: the metric.
+        of: names of its settings; empty where it is all of them.
+    """
+
+    group: Group
+    of: tuple[str, ...] = ()
+
+    def in_words(self) -> str:
+        """`training_time of uniform`."""
+        return f"{self.group.name} of {listed(list(self.of))}" if self.of else self.group.name
+
+
+@dataclass(frozen=True)
 class FolderComparison:
     """Two folders compared.
 
@@ -85,7 +102,7 @@ class FolderComparison:
         pairs: their runs.
         lost: what has a number in BASE only.
         changes: all rows.
-        unjudged: metrics with a direction, without any verdict, though runs of theirs could be compared.
+        unjudged: settings of metrics with a direction, without any verdict, though their runs could be compared.
         alpha: chance of any false verdict.
         notes: sentences on what was left out, and why.
     """
@@ -95,7 +112,7 @@ class FolderComparison:
     pairs: Pairs
     lost: tuple[LostMetric, ...]
     changes: tuple[Change, ...]
-    unjudged: tuple[Group, ...]
+    unjudged: tuple[Unjudged, ...]
     alpha: float
     notes: tuple[str, ...] = ()
 
@@ -157,22 +174,31 @@ def compare_folders(base: Path, head: Path, wishes: Wishes) -> FolderComparison:
     return FolderComparison(ours, theirs, pairs, lost, tuple(judged), unjudged, wishes.alpha, (*told, *notes))
 
 
-def _unjudged(changes: Iterable[Change], asked: Container[str]) -> Iterator[Group]:
-    """Metrics without a verdict that should have one.
+def _unjudged(changes: Iterable[Change], asked: Container[str]) -> Iterator[Unjudged]:
+    """Metrics without a verdict that should have one, in all of their settings or in some.
 
     Seconds that nothing repeats should only if they are `asked` for, by a tolerance or a size that must be seen. Where
-    no run is compared the runs tell it.
+    no run is compared the runs tell it. One value on each side, which nothing tests, is left to its size.
     """
     groups: dict[Group, list[Change]] = {}
     for change in changes:
         groups.setdefault(change.group, []).append(change)
     for group, rows in groups.items():
-        series = [one for row in rows for one in row.series]
-        by_wish = group.metric not in asked and once_timed(series)
-        hidden = all(pair.obstacle for one in series for pair in one.cells.values())
-        decided = any(row.judged or row.verdict == Verdict.UNDECIDED for row in rows)
-        if not (group.higher_is_better is None or by_wish or hidden or decided):
-            yield group
+        decided = [row for row in rows if row.judged or row.verdict == Verdict.UNDECIDED]
+        known = {id(one) for row in decided for one in row.series}
+        lacking = [row for row in rows if row.level == SETTING and _lacks(row, known, asked)]
+        if not decided and lacking:
+            yield Unjudged(group)
+        elif untold := [row for row in lacking if row.verdict == Verdict.UNCOMPARED or group.unit in TIMED]:
+            yield Unjudged(group, tuple(row.name for row in untold))
+
+
+def _lacks(row: Change, known: Container[int], asked: Container[str]) -> bool:
+    """Tells whether a setting has no verdict that it should have."""
+    (series,) = row.series
+    by_wish = row.group.metric not in asked and once_timed([series])
+    hidden = all(pair.obstacle for pair in series.cells.values())
+    return not (row.group.higher_is_better is None or by_wish or hidden or id(series) in known)
 
 
 def _chosen(series: Sequence[PairedSeries], wishes: Wishes, pairs: Pairs, lost: set[str]) -> list[PairedSeries]:
@@ -284,22 +310,23 @@ def _nothing(base: list[float], head: list[float]) -> str:
 
 def _sensitivity(group: Group, rows: list[Change]) -> Sensitivity:
     could_see = {}
+    changed = [row for row in rows if row.verdict != Verdict.SAME] or rows
     for level in (ALL, METHOD, SETTING):
-        sizes = [row.could_see for row in rows if row.level == level and not math.isnan(row.could_see)]
+        sizes = [row.could_see for row in changed if row.level == level and not math.isnan(row.could_see)]
         if sizes:
             could_see[level] = float(np.median(sizes))
     kinds = tuple(dict.fromkeys(row.evidence.kind for row in rows))
     identical = all(row.base == row.head for row in rows)
-    return Sensitivity(group, len(rows), could_see, kinds, identical, () if identical else tuple(_unseen(rows)))
+    return Sensitivity(group, len(rows), could_see, kinds, identical, () if identical else tuple(_unseen(changed)))
 
 
 def _unseen(rows: list[Change]) -> list[Change]:
     """Rows that leave the gate blind.
 
-    Of a time, which one method alone may take more of, it has to be seen for each method. Of anything else it is enough
-    that the most sensitive row could have seen it.
+    Of a time, which one method alone may take more of, and of what the user says must be seen, it has to be seen for
+    each method. Of anything else it is enough that the most sensitive row could have seen it.
     """
-    if rows[0].evidence.kind == "rounds":
+    if rows[0].stated or rows[0].evidence.kind == "rounds":
         several = {row.method for row in rows if row.level == METHOD}
         shown = [row for row in rows if row.level == METHOD or (row.level == SETTING and row.method not in several)]
         unseen = [row for row in shown if row.blind and row.verdict not in (Verdict.REGRESSION, Verdict.IMPROVEMENT)]

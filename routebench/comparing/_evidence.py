@@ -8,14 +8,15 @@ Each way of measuring has a test of its own; `TESTS` names them for readers.
 | times, measured in turn | t over rounds | none: the t interval holds it |
 | several seeds | t over seeds, paired | none: the t interval holds it |
 | one value in each of several settings | t over settings (methods), spread by method, moderated | 95 % of the spread |
-| bytes, operations, or a value that no seed varies | none needed | 0 |
+| bytes, operations, or a metric that no seed of any method varies | none needed | 0 |
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 
 import numpy as np
@@ -65,6 +66,7 @@ class Evidence:
         needed: from a level and a size to the seeds or rounds that find it 8 times in 10; 0 if unknown.
         pairs: how many seeds or rounds there are, where they are what is tested.
         guessed: whether seeds are too few to tell the noise floor.
+        usual: a change up to here is noise by BASE's spread over seeds alone; infinite where that tells nothing.
     """
 
     kind: str
@@ -76,6 +78,7 @@ class Evidence:
     needed: Callable[[float, float], int] = _no_number
     pairs: int = 0
     guessed: bool = False
+    usual: float = math.inf
 
     @property
     def sure(self) -> bool:
@@ -102,7 +105,7 @@ def weigh(series: Sequence[PairedSeries], noise: Noise) -> Evidence:
         views = views_of(first.group.data, _images(first))
         if views is not None:
             return _over_samples(series, noise, views)
-    if first.group.unit in DETERMINED or (first.group.unit != "%" and all(one.steady for one in series)):
+    if first.group.unit in DETERMINED or (first.group.unit != "%" and noise.is_steady(series)):
         same = all(value == 0 for value in changes)
         return Evidence("counted", change, 1.0 if same else 0.0, detectable=_by_error(0.0))
     if first.group.unit in TIMED and not once_timed(series):
@@ -132,7 +135,10 @@ def _over_samples(series: Sequence[PairedSeries], noise: Noise, views: int) -> E
     floor = noise.over_seeds(series)
     least = 100 / (networks * objects)
     guessed = noise.is_guess(series)
-    return Evidence("samples", 100 * test.mean, test.p_value, floor, _by_error(error, least), guessed=guessed)
+    return Evidence(
+        "samples", 100 * test.mean, test.p_value, floor, _by_error(error, least),
+        guessed=guessed, usual=noise.of_base(series),
+    )  # fmt: skip
 
 
 def _over_rounds(series: Sequence[PairedSeries], change: float) -> Evidence:
@@ -148,8 +154,10 @@ def changes_by_round(series: PairedSeries) -> FloatArray:
 
     A turn is all that one side measured before the other side measured again, and a round is a turn of BASE and one of
     HEAD. What a process measures has its luck in common (where its memory lies, how fast the machine is just then): a
-    turn is one value, however many repeats and seeds it has.
+    turn is one value, however many repeats and seeds it has. There are no rounds where both sides ran at one time.
     """
+    if _at_one_time(series):
+        return np.array([])
     in_time = sorted(
         (str(getattr(pair, side).provenance.get("finished")), side, float(np.log(values[seed]).mean()))
         for side, values in (("base", series.base), ("head", series.head))
@@ -160,6 +168,25 @@ def changes_by_round(series: PairedSeries) -> FloatArray:
         turns[side].append(float(np.mean([value for *_, value in turn])))
     rounds = min(map(len, turns.values()))
     return np.subtract(turns["head"][:rounds], turns["base"][:rounds], dtype=np.float64)
+
+
+def _at_one_time(series: PairedSeries) -> bool:
+    """Tells whether a run of one side began before a run of the other had ended, by more than a second of rounding."""
+    spans = sorted((*span, side) for side in ("base", "head") for span in _spans(series, side))
+    return any(
+        before[2] != after[2] and after[0] + timedelta(seconds=1) < before[1] for before, after in pairwise(spans)
+    )
+
+
+def _spans(series: PairedSeries, side: str) -> Iterator[tuple[datetime, datetime]]:
+    """When the runs of a side began and ended, as far as their records say."""
+    for pair in series.cells.values():
+        origin = getattr(pair, side).provenance
+        try:
+            ended = datetime.fromisoformat(str(origin.get("finished")))
+            yield ended - timedelta(seconds=float(origin["seconds"])), ended
+        except (KeyError, ValueError, OverflowError):
+            continue
 
 
 def _over_seeds(series: Sequence[PairedSeries], seeds: Sequence[int], noise: Noise) -> Evidence:
@@ -173,7 +200,8 @@ def _over_seeds(series: Sequence[PairedSeries], seeds: Sequence[int], noise: Noi
             moderated, own = (_by_spread("seeds", change, spread) for spread in spreads)
             return own if own.p_value > OWN else moderated
         changes = np.full(len(seeds), change)
-    return _by_t("seeds", changes)
+    usual = noise.of_base(series)
+    return replace(_by_t("seeds", changes), guessed=len(seeds) == 2 and usual == math.inf, usual=usual)
 
 
 def _by_spread(kind: str, change: float, spread: Spread, floor: float = 0.0) -> Evidence:

@@ -244,6 +244,12 @@ def notes_of(base: Side, head: Side) -> Iterator[str]:
         alone = [cell.name for cell in side.cells.values() if cell.key not in known]
         if alone:
             yield f"Only in {who}, not compared: {plural(len(alone), 'run')} ({listed(alone)})."
+    lost = (
+        (f"BASE has no result ({pair.base.status}) and HEAD has one", pair)
+        for pair in pairs
+        if pair.head.status == "ok" and pair.base.status != "ok"
+    )
+    yield from _grouped("Not compared, {}", lost)
     yield from _grouped("Not compared, {}", ((pair.obstacle, pair) for pair in pairs))
     yield from _grouped("Run otherwise, {}: times and memory are not compared", _by_machine(pairs))
     yield from _grouped("Trained otherwise, {}: a difference may come from that", _by_recipe(pairs))

@@ -8,7 +8,7 @@ must then come from elsewhere than from the changes that are judged. Otherwise a
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from scipy import special
@@ -28,6 +28,11 @@ FEWEST = 5  # degrees of freedom of a spread
 SEEN = 1.0
 """Points. Up to this size a change counts as noise, even if the other networks are identical."""
 COVERED = 0.95  # of differences between measurements of unchanged code lie below the noise floor
+Side = Literal["change", "base", "head"]
+Sides = tuple[Side, ...]
+CHANGES: Sides = ("change",)
+BOTH: Sides = ("base", "head")
+BASE: Sides = ("base",)
 FEWEST_METHODS = 3  # for a spread over methods
 
 
@@ -38,7 +43,7 @@ In simulations of unchanged methods, with spreads of any mix, at most one compar
 (`tests/simulations/gate_noise.py`). Where spreads are equal, it costs a thirtieth of the power.
 """
 PAIRED = 0.1
-"""Share of the level for changes seed by seed: where these agree, they do so by far."""
+"""Share of the level for changes seed by seed, where these agree they do so by far; and for BASE's spread alone."""
 RESOLVED = 1 / 6
 """Variance of the difference of two rounded values, in squared steps. Changes that agree vary at least so much."""
 
@@ -92,8 +97,20 @@ class Noise:
         if not _moved(series):
             return 0.0
         level = 1 - COVERED ** (1 / (2 * self._judged(series)))
-        shares = {True: PAIRED, False: 1 - PAIRED}
-        return min(self._limit(series, share * level, paired=paired) for paired, share in shares.items())
+        shares = {CHANGES: PAIRED, BOTH: 1 - PAIRED}
+        return min(self._limit(series, share * level, sides=sides) for sides, share in shares.items())
+
+    def of_base(self, series: Sequence[PairedSeries]) -> float:
+        """The size that changes of unchanged code stay below by BASE's spread over seeds alone; infinite if unknown.
+
+        HEAD takes no part in it: a method that collapses with one seed of three must not hide that by its own spread.
+        It holds at `PAIRED` of the level of all rows together, as `over_seeds` does of those that images judge.
+        """
+        if sum(spread_over_seeds([one], sides=BASE).degrees for one in self._of(series[0].group)) < FEWEST:
+            return math.inf
+        moved = self._once("all moved", lambda: sum(_moved([one]) for one in self.series if not one.obstacle))
+        level = 1 - COVERED ** (1 / (2 * max(1, moved)))
+        return self._limit(series, PAIRED * level, sides=BASE)
 
     def is_guess(self, series: Sequence[PairedSeries]) -> bool:
         """Tells whether seeds are too few for a spread: one, or two with fewer than `FEWEST` degrees of freedom."""
@@ -105,9 +122,14 @@ class Noise:
 
         It is that of each side over its seeds. None where changes of no like row vary: then it is not by chance.
         """
-        if not any(own.variance > 0 for _, own in self._spreads(series, spread_over_seeds, paired=True)):
+        if not any(own.variance > 0 for _, own in self._spreads(series, spread_over_seeds, sides=CHANGES)):
             return None
-        return self._spreads(series, spread_over_seeds, paired=False)[self._place(series)]
+        return self._spreads(series, spread_over_seeds, sides=BOTH)[self._place(series)]
+
+    def is_steady(self, series: Sequence[PairedSeries]) -> bool:
+        """Tells whether no seed varies the metric, of any method: then any other value is a change."""
+        group = series[0].group
+        return self._once(("steady", group), lambda: all(one.steady for one in self._of(group)))
 
     def over_settings(self, series: Sequence[PairedSeries]) -> tuple[Spread, float] | None:
         """The spread of one change among the settings of a method, each with one seed, and a floor.
@@ -131,23 +153,23 @@ class Noise:
             return Spread(float(means.var(ddof=1)), len(means) - 1, len(means)), 0.0
         return None
 
-    def _limit(self, series: Sequence[PairedSeries], level: float, *, paired: bool) -> float:
+    def _limit(self, series: Sequence[PairedSeries], level: float, *, sides: Sides) -> float:
         """The larger limit: by the moderated spread of the row, or by its own at `OWN`."""
         # Few seeds can agree by chance: means of several settings vary at least as single ones that are independent.
         kinds = (spread_over_seeds,) if len(series) == 1 else (spread_over_seeds, _spread_of_singles)
-        found = (self._spreads(series, spread, paired=paired)[self._place(series)] for spread in kinds)
+        found = (self._spreads(series, spread, sides=sides)[self._place(series)] for spread in kinds)
         return max(max(moderated.limit(level), own.limit(OWN)) for moderated, own in found)
 
     def _spreads(
-        self, series: Sequence[PairedSeries], spread: Callable[..., Spread], *, paired: bool
+        self, series: Sequence[PairedSeries], spread: Callable[..., Spread], *, sides: Sides
     ) -> list[tuple[Spread, Spread]]:
         """Moderated and own, of this row and those like it."""
 
         def find() -> list[tuple[Spread, Spread]]:
-            own = [spread(row, paired=paired) for row in self._like(series)]
+            own = [spread(row, sides=sides) for row in self._like(series)]
             return list(zip(_moderated(own), own, strict=True))
 
-        return self._once((spread, paired, *_level(series)), find)
+        return self._once((spread, sides, *_level(series)), find)
 
     def _once(self, key: Any, find: Callable[[], T]) -> T:
         """The result for a key, found once; it is the same for all rows like one."""
@@ -158,7 +180,7 @@ class Noise:
 
     def _known(self, group: Group) -> bool:
         """Tells whether seeds tell a spread: those of both sides, or of BASE alone where HEAD has one."""
-        return sum(spread_over_seeds([one], paired=False).degrees for one in self._of(group)) >= FEWEST
+        return sum(spread_over_seeds([one], sides=BOTH).degrees for one in self._of(group)) >= FEWEST
 
     def _of(self, group: Group) -> list[PairedSeries]:
         return self._once(group, lambda: [one for one in self.series if one.group == group and not one.obstacle])
@@ -193,23 +215,25 @@ def _level(series: Sequence[PairedSeries]) -> tuple[object, ...]:
     return series[0].group, len(series) == 1, *alone
 
 
-def spread_over_seeds(row: Sequence[PairedSeries], *, paired: bool) -> Spread:
+def spread_over_seeds(row: Sequence[PairedSeries], *, sides: Sides) -> Spread:
     """The spread of a row's mean over the seeds that all its series share.
 
     Args:
         row: its series.
-        paired: changes seed by seed spread; else each side over its seeds, and the two spreads are taken as equal.
+        sides: what spreads: `CHANGES` seed by seed, or sides over their seeds, whose spreads are taken as equal.
     """
-    sides = [_by_seed(row, side) for side in (("change",) if paired else ("base", "head"))]
+    values = [_by_seed(row, side) for side in sides]
     count = len(set.intersection(*(set(one.seeds) for one in row)))
-    same = paired and all(_is_identical(one) for one in row)
-    variance, degrees = _pooled(sides, least=0.0 if same else _step(row[0]) ** 2 * RESOLVED / len(row))
-    return Spread(variance, 0 if same else degrees, count)
+    same = sides == CHANGES and all(_is_identical(one) for one in row)
+    variance, degrees = _pooled(values)
+    variance *= 1 if sides == CHANGES else 2  # of a difference between two sides
+    least = 0.0 if same or not degrees else _step(row[0]) ** 2 * RESOLVED / len(row)
+    return Spread(max(variance, least), 0 if same else degrees, count)
 
 
-def _spread_of_singles(row: Sequence[PairedSeries], *, paired: bool) -> Spread:
+def _spread_of_singles(row: Sequence[PairedSeries], *, sides: Sides) -> Spread:
     """The same, if the series of the row are independent of each other."""
-    parts = [spread_over_seeds([one], paired=paired) for one in row]
+    parts = [spread_over_seeds([one], sides=sides) for one in row]
     return _mean_spread(parts, min(len(one.seeds) for one in row) * len(row))
 
 
@@ -228,14 +252,14 @@ def _moderated(rows: Sequence[Spread]) -> list[Spread]:
     return [replace(row, variance=variance, degrees=free) for row, variance, free in found]
 
 
-def _by_seed(row: Sequence[PairedSeries], side: str) -> FloatArray:
+def _by_seed(row: Sequence[PairedSeries], side: Side) -> FloatArray:
     """The mean over a row's series, by seed: of changes, or of one side's values; BASE with all its seeds."""
     values = [_values(one, side) for one in row]
     shared = sorted(set.intersection(*(set(own) for own in values)))
     return np.array([np.mean([own[seed] for own in values]) for seed in shared])
 
 
-def _values(series: PairedSeries, side: str) -> dict[int, float]:
+def _values(series: PairedSeries, side: Side) -> dict[int, float]:
     if side == "change":
         return {seed: series.change(seed) for seed in series.seeds}
     if side == "base" and series.base_means and not series.group.relative:
@@ -244,11 +268,11 @@ def _values(series: PairedSeries, side: str) -> dict[int, float]:
     return {seed: float((np.log(values) if series.group.relative else values).mean()) for seed, values in own.items()}
 
 
-def _pooled(sides: Sequence[FloatArray], least: float) -> tuple[float, int]:
-    """The variance of a change from that of changes, or from those of both sides; and its degrees of freedom."""
+def _pooled(sides: Sequence[FloatArray]) -> tuple[float, int]:
+    """The variance of the values of each side, taken as equal for all of them, and its degrees of freedom."""
     degrees = sum(max(0, side.size - 1) for side in sides)
     squares = sum(float(((side - side.mean()) ** 2).sum()) for side in sides if side.size)
-    return (max(len(sides) * squares / degrees, least), degrees) if degrees else (0.0, 0)
+    return (squares / degrees, degrees) if degrees else (0.0, 0)
 
 
 def _step(series: PairedSeries) -> float:

@@ -33,7 +33,7 @@ class Change:
         accepted: the tolerance, on the scale of the evidence.
         threshold: noise floor or tolerance, the larger.
         could_see: the smallest change that is detected 8 times in 10; NaN if unknown.
-        must_see: the smallest change that the gate has to detect; infinite if none is stated.
+        must_see: the smallest change that the gate has to detect; infinite where no row is judged.
         stated: whether the user set `must_see`.
         alpha: the level of the test behind `could_see`.
         verdict: on the change.
@@ -95,7 +95,7 @@ class Tolerance:
         """
         if not relative:
             return abs(base) * self.value / 100 if self.percent else self.value
-        share = self.value / 100 if self.percent else self.value / abs(base)
+        share = self.value / 100 if self.percent else self.value / abs(base) if base else math.inf
         if not falls:
             return math.log1p(share)
         return -math.log1p(-share) if share < 1 else math.inf
@@ -108,22 +108,22 @@ Another version of torch allocates a few bytes more. In a few rounds, times can 
 """
 
 
-def least_to_see(group: Group, base: float, wish: Tolerance | None) -> float:
-    """The change that the gate has to detect: the user's; else 30 % of a time, 20 % of a ratio, 1 point of a share.
+def least_to_see(group: Group, base: float, head: float, wish: Tolerance | None) -> float:
+    """The change that the gate has to detect: the user's; else 30 % of a time, 1 point of a share, 20 % of all others.
 
     Args:
         group: the metric.
-        base: mean of BASE.
+        base, head: means; the larger one counts.
         wish: the user's.
 
     Returns:
-        a difference, or the logarithm of a ratio; infinite for a metric without a unit.
+        a difference, or the logarithm of a ratio.
     """
     if wish is not None:
         return wish.as_change(base, relative=group.relative)
     if group.relative:
         return math.log(1.3 if group.unit in TIMED else 1.2)
-    return 1.0 if group.unit == "%" else math.inf
+    return 1.0 if group.unit in ("%", "points") else max(abs(base), abs(head)) / 5
 
 
 def read_tolerances(texts: Iterable[str], option: str = "--tolerance") -> dict[str, Tolerance]:
@@ -152,7 +152,9 @@ def read_tolerances(texts: Iterable[str], option: str = "--tolerance") -> dict[s
     return tolerances
 
 
-LARGEST_RATIO = math.log(1e6)
+OUTSIDE = "more than BASE's seeds differ by, and HEAD's differ too much for a test: run more seeds"
+LARGEST, LARGEST_RATIO = {"%": 100.0, "points": 100.0}, math.log(1e6)
+"""The largest change that says something, by unit; and the largest logarithm of a ratio."""
 TINY = 1e-9
 """The p below which a loss of more than a point is undecided, where seeds are too few to tell the noise.
 
@@ -221,14 +223,15 @@ def _weighed(change: Change, noise: Noise, wishes: Wishes) -> Change:
     evidence, accepted = weigh(change.series, noise), 0.0
     if tolerance := wish or ACCEPTED.get(group.unit):
         accepted = tolerance.as_change(change.base, relative=group.relative, falls=evidence.change < 0)
-    if wish and not evidence.kind:
-        evidence = replace(evidence, kind="accepted", p_value=0.0, why="")
-    elif not wish and group.unit in TIMED and once_timed(change.series):
+    once = group.unit in TIMED and once_timed(change.series)
+    if wish and not evidence.kind and (once or group.unit not in TIMED):  # what was not measured in turn stays so
+        evidence = replace(evidence, kind="accepted", why="")
+    elif once and not wish:
         why = f"no repeats tell how noisy it is; --tolerance {group.metric}=20% would judge it"
         return replace(change, evidence=replace(evidence, kind="", p_value=math.nan), why=why)
     threshold = max(evidence.floor, accepted)
     stated = wishes.must_see.get(group.metric)
-    must_see = max(accepted, least_to_see(group, change.base, stated))
+    must_see = max(accepted, least_to_see(group, change.base, change.head, stated))
     same = not evidence.kind and evidence.change == 0
     verdict = Verdict.SAME if same else Verdict.UNJUDGED
     why = "" if same else evidence.why
@@ -258,7 +261,7 @@ def _judge(changes: Sequence[Change], alpha: float) -> list[Change]:
         for place, p_value in zip(places, adjusted.tolist(), strict=True):
             change, each = changes[place], alpha / 2 / made
             could_see = max(change.evidence.detectable(each), change.threshold)
-            if change.group.relative and could_see > LARGEST_RATIO:
+            if could_see > (LARGEST_RATIO if change.group.relative else LARGEST.get(change.group.unit, math.inf)):
                 could_see = math.nan  # nothing that a reader could use
             p_value = change.evidence.p_value if change.evidence.sure else p_value  # noqa: PLW2901  # not corrected
             verdict, why = _verdict(change, p_value, alpha)
@@ -266,25 +269,32 @@ def _judge(changes: Sequence[Change], alpha: float) -> list[Change]:
     return judged
 
 
-def _verdict(change: Change, p_value: float, alpha: float) -> tuple[Verdict, str]:
+def _verdict(change: Change, p_value: float, alpha: float) -> tuple[Verdict, str]:  # noqa: PLR0911  # one for each kind
     """The verdict, and the reason if there is none."""
     size = change.evidence.change
     better = (size > 0) == change.group.higher_is_better
     if size == 0 and (change.base == change.head or change.evidence.kind == "accepted"):
         return Verdict.SAME, ""
-    if math.isnan(p_value) and abs(size) > change.accepted:
+    accepted = change.evidence.kind == "accepted"
+    if math.isnan(p_value) and not accepted and abs(size) > change.accepted:
         return (
             Verdict.UNJUDGED if better else Verdict.UNDECIDED
         ), "the same change with every seed, and no spread to test"
+    if (accepted or p_value < alpha) and abs(size) > change.threshold:
+        return (Verdict.IMPROVEMENT if better else Verdict.REGRESSION), ""
+    if not better and abs(size) > max(change.evidence.usual, change.must_see):
+        return Verdict.UNDECIDED, OUTSIDE
     if p_value >= alpha:
         return Verdict.UNSHOWN, ""
-    if abs(size) > change.threshold:
-        return (Verdict.IMPROVEMENT if better else Verdict.REGRESSION), ""
     guessed, tiny = change.evidence.guessed, change.evidence.p_value < TINY
     if guessed and not better and abs(size) > max(SEEN, change.accepted) and tiny:
-        seeds = "one seed" if min(len(one.seeds) for one in change.series) == 1 else "two seeds"
-        return Verdict.UNDECIDED, f"the networks differ, and with {seeds} it may be the training: run more seeds"
+        return Verdict.UNDECIDED, _few_seeds(change)
     return Verdict.NOISE, ""
+
+
+def _few_seeds(change: Change) -> str:
+    seeds = "one seed" if min(len(one.seeds) for one in change.series) == 1 else "two seeds"
+    return f"the networks differ, and with {seeds} it may be the training: run more seeds"
 
 
 def _of_all(change: Change, judged: Sequence[Change], noise: Noise, alpha: float) -> Change:
@@ -305,19 +315,23 @@ def _of_all(change: Change, judged: Sequence[Change], noise: Noise, alpha: float
 def _left_open(change: Change, judged: Sequence[Change]) -> Change:
     """Undecided, if a single series is worse by what the gate has to detect, and no test judges it or its method.
 
-    Times are left as they are: the gate says which of them were not measured in turn.
+    Two seeds make no test where nothing else tells how seeds spread. Times are left as they are: the gate says which of
+    them were not measured in turn.
     """
     open_ratio = change.verdict == Verdict.UNCOMPARED and change.why == NO_RATIO
-    if change.level != SETTING or not (open_ratio or (change.verdict == Verdict.UNJUDGED and not change.evidence.kind)):
+    untested = change.verdict == Verdict.UNJUDGED and not change.evidence.kind
+    guess = change.verdict == Verdict.UNSHOWN and change.evidence.kind == "seeds" and change.evidence.guessed
+    if change.level != SETTING or not (open_ratio or untested or guess):
         return change
     rises = change.head > change.base
     if change.group.higher_is_better is None or change.head == change.base or rises == change.group.higher_is_better:
         return change
     (series,) = change.series
     methods = [row for row in judged if row.level == METHOD and row.judged]
-    of_method = any(one is series for row in methods for one in row.series)
+    of_method = not guess and any(one is series for row in methods for one in row.series)
     is_large = open_ratio or (abs(change.evidence.change) > change.must_see and change.group.unit not in TIMED)
-    return replace(change, verdict=Verdict.UNDECIDED) if is_large and not of_method else change
+    why = _few_seeds(change) if guess else change.why
+    return replace(change, verdict=Verdict.UNDECIDED, why=why) if is_large and not of_method else change
 
 
 def _holds(change: Change, evidence: Evidence, alpha: float) -> bool:

@@ -25,10 +25,10 @@ def verdict(comparison: FolderComparison) -> str:
         return f"Nothing could be compared: no row could be judged.{gaps}"
     better = comparison.with_verdict(Verdict.IMPROVEMENT)
     gained = f", {plural(len(better), 'improvement')}" if better else ""
-    names = listed(list(dict.fromkeys(one.group.name for one in comparison.blind))) if comparison.blind else ""
     if undecided := [one for one in comparison.blind if one.undecided]:
+        names = listed(list(dict.fromkeys(one.group.name for one in undecided)))
         return f"Undecided: no regression found{gained}, but {names} too noisy: {wanting(undecided[0])}.{gaps}"
-    unseen = f"; small changes of {names} go undetected" if names else ""
+    unseen = f"; undetected: {listed(list(dict.fromkeys(map(_unseen, comparison.blind))))}" if comparison.blind else ""
     if comparison.unjudged or comparison.damaged:
         why = "but not all was judged" if comparison.unjudged else "in what could be read"
         return f"Undecided: no regression found{gained}{unseen}, {why}.{gaps}"
@@ -116,6 +116,12 @@ def blindness(seen: Sensitivity) -> str:
     return f"Too noisy: {seen.group.name} ({suite(seen.group)}): {words}{more}; {wanting(seen)}."
 
 
+def _unseen(seen: Sensitivity) -> str:
+    """`changes of accuracy below 2.10 points`."""
+    size = seen.unseen[0].could_see
+    return f"changes of {seen.group.name}{'' if math.isnan(size) else f' below {extent(size, seen.group)}'}"
+
+
 def wanting(seen: Sensitivity) -> str:
     """The seeds or rounds that it would take: `30 % needs about 12 rounds, and there are 6`."""
     size, worst = extent(seen.unseen[0].must_see, seen.group), seen.unseen[0]
@@ -161,4 +167,4 @@ def _gaps(comparison: FolderComparison) -> Iterator[str]:
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         yield f"Damaged: {damaged[0].rstrip('.')}{more}"
     if comparison.unjudged:
-        yield f"Nothing judged for {listed([group.name for group in comparison.unjudged])}"
+        yield f"Nothing judged for {listed([one.in_words() for one in comparison.unjudged])}"
