@@ -191,18 +191,32 @@ class Runs:
 
         Returns:
             columns `method`, a `Method`, `cell, seed, metric, unit, value`, and the protocol's coordinates. Empty if
-                nothing was measured, or a column is unknown.
+                nothing was measured, or a column is unknown. A method has lost the seeds whose value is no number.
         """
         results = self.results
-        chosen = (results["metric"] == metric) & results["value"].notna()
+        chosen, known = results["metric"] == metric, np.isfinite(results["value"].to_numpy(np.float64, na_value=np.nan))
         for column, value in where.items():
             chosen &= (results[column] == value).fillna(False).astype(bool) if column in results else False
         if as_trained and "test_iterations" in results:
             tested = results["test_iterations"]
             chosen &= (tested == results["iterations"]).fillna(False).astype(bool) | tested.isna()
         kept = [column for column in results if column not in OF_CELLS]  # a folder has dozens of columns
-        rows = results.loc[chosen, kept].sort_values("seed")
-        return rows.assign(method=rows["cell"].map(self.methods).astype(object))
+        rows = results.loc[chosen & known, kept].sort_values("seed")
+        methods = self._less(results.loc[chosen & ~known, "cell"])
+        return rows.assign(method=rows["cell"].map(methods).astype(object))
+
+    def _less(self, cells: Iterable[str]) -> Mapping[str, Method]:
+        """Methods of runs, less the seeds of some runs, which are lost."""
+        lost: dict[Method, set[int]] = {}
+        if cells := {*cells}:
+            planned = self.planned[self.planned["cell"].isin(cells)]
+            for cell, seed in zip(planned["cell"], planned["seed"], strict=True):
+                lost.setdefault(self.methods[cell], set()).add(int(seed))
+        left = {
+            method: replace(method, finished=method.finished - seeds, lost=method.lost | seeds)
+            for method, seeds in lost.items()
+        }
+        return {cell: left.get(method, method) for cell, method in self.methods.items()} if left else self.methods
 
     def means(self, metric: str, by: Iterable[str] = (), **where: Any) -> DataFrame:
         """The mean of a metric over seeds.

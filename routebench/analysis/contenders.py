@@ -68,8 +68,9 @@ def _contenders(runs: Runs) -> list[Contender]:
     measured = runs.values("accuracy", split="test", as_trained=True).drop_duplicates("cell")
     accuracy = dict(zip(measured["cell"], measured["value"], strict=True))
     known: dict[Method, Contender] = {}
+    counted = {method: method for method in measured["method"]}  # less the seeds whose accuracy is no number
     for cell, seed, status in runs.planned[["cell", "seed", "status"]].itertuples(index=False, name=None):
-        method = runs.methods[cell]
+        method = counted.get(runs.methods[cell], runs.methods[cell])
         if method not in known:
             known[method] = Contender(method, SeedValues(first=runs.first, within=(0.0, 100.0)))
         if cell in accuracy and status == "ok":

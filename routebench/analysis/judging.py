@@ -111,9 +111,8 @@ class PaperClaim:
         found = []
         for values, of in told:
             if values:
-                one = judged(values, of, no_gain=self.no_gain, first=runs.first, sides=_sides(runs, values, of))
-                lost = lost_in_words((runs, *like) if self.across else (runs,), values)
-                found.append(replace(one, verdict=Verdict.UNDECIDED, why=lost) if lost else one)
+                beside = like if self.across else ()
+                found.append(judged_in(runs, values, of, beside=beside, no_gain=self.no_gain, at_first=True))
         verdicts = {one.verdict for one in found}
         verdict = next((one for one in (Verdict.FAILS, Verdict.UNDECIDED) if one in verdicts), Verdict.HOLDS)
         can = [one for one in found if one.verdict == verdict]
@@ -223,6 +222,32 @@ def _place(of: str, names: Iterable[str]) -> int:
     """The first place where one of the names stands in the text as a whole; -1 if none does."""
     found = (re.search(rf"(?:^|, ){re.escape(name)}(?=$|, | and )", of) for name in names)
     return min((match.start() for match in found if match), default=-1)
+
+
+def judged_in(
+    runs: Runs,
+    values: BySeed,
+    of: str,
+    *,
+    beside: Sequence[Runs] = (),
+    no_gain: bool = False,
+    at_first: bool = False,
+) -> JudgedClaim:
+    """Judges values of runs as `judged` does, unless seeds were lost or networks have not learned all that they can.
+
+    Args:
+        runs: the runs of the values.
+        values: by seed.
+        of: names of the methods that were compared, the first of them first.
+        beside: other parts that the values come from.
+        no_gain: whether the claim holds below the margin.
+        at_first: whether it is about the first epoch, so that networks need not have learned all that they can.
+    """
+    found = judged(values, of, no_gain=no_gain, first=runs.first, sides=_sides(runs, values, of))
+    if lost := lost_in_words((runs, *beside), values):
+        found = replace(found, verdict=Verdict.UNDECIDED, why=lost)
+    epochs = None if at_first else still_learning(runs, [of])
+    return replace(found, verdict=Verdict.NOT_TESTED, why=wording.plural(epochs, "epoch")) if epochs else found
 
 
 def judged(

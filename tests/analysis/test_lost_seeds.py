@@ -30,7 +30,9 @@ from routebench.report._scorecard import scorecard_of
 from tests.analysis.made_up_runs import made_up_records, made_up_runs
 
 SEEDS = 6
-ENDS = ("diverged", "failed", "oom", "timeout")
+NO_NUMBER = {"ok, with nan": math.nan, "ok, with null": None, "ok, with inf": math.inf}
+"""Runs that ended well, and have no accuracy."""
+ENDS = ("diverged", "failed", "oom", "timeout", *NO_NUMBER)
 
 
 def runs_of(
@@ -43,7 +45,12 @@ def runs_of(
     }
     records = made_up_records(seeds=SEEDS, methods=methods, failures=False, **options)
     for record in records:
-        if record["identity"]["seed"] >= SEEDS - lost.get(record["label"], 0):
+        if record["identity"]["seed"] < SEEDS - lost.get(record["label"], 0):
+            continue
+        if status in NO_NUMBER:
+            for metric in record["metrics"]:
+                metric["value"] = NO_NUMBER[status] if metric["metric"] == "accuracy" else metric["value"]
+        else:
             record |= {"status": status, "metrics": [], "reason": "" if status == "not run" else "it ended"}
     runs = made_up_runs(records, preset="full")
     sides = [{"label": name, "model": "capsnet-small", "iterations": None} for name in accuracies if name != "uniform"]

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from routebench import statistics
 from routebench.analysis.figures import to_svg
+from routebench.analysis.judging import every_claim
 from routebench.registry import analyses
 from tests.analysis.made_up_runs import made_up_records, made_up_runs
 
@@ -113,3 +115,19 @@ def test_nothing_gives_nothing():
     assert find(()) is None
     assert find(parts()[:1]) is None
     assert find(tuple(replace(runs, results=runs.results.head(0)) for runs in parts())) is None
+
+
+@pytest.mark.parametrize("rises", [0.0, 10.0], ids=["learned", "still learning"])
+@pytest.mark.parametrize("routed", [93.0, 94.1, 97.0])
+def test_the_table_and_the_claim_have_one_verdict(routed, rises):
+    def with_training_accuracy(runs):
+        rows = runs.results.query("metric == 'train_loss'").assign(metric="train_accuracy", unit="%")
+        rows["value"] = 90 + rises * (rows["epoch"] == rows["epoch"].max())
+        return replace(runs, results=pd.concat([runs.results, rows], ignore_index=True))
+
+    both = tuple(map(with_training_accuracy, parts(routed=routed)))
+    (claim,) = (one for one in every_claim() if one.claim == "Routing gains no accuracy")
+    table = find(both).numbers.query("what == 'accuracy, %'").set_index("decoder")["verdict"]
+    for decoder, runs in enumerate(both):
+        assert table[bool(decoder)].startswith(claim.test(runs, both).verdict)
+    assert table.str.startswith("not tested: networks still learn after").all() == bool(rises)

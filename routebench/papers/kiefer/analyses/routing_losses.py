@@ -18,7 +18,7 @@ from routebench.analysis import (
     run,
     wording,
 )
-from routebench.analysis.judging import Condition, difference, judged, lost_in_words, rows_of, values_of
+from routebench.analysis.judging import Condition, JudgedClaim, difference, judged_in, rows_of, values_of
 
 from ..conditions import ROUTED, UNROUTED, FourConditions, four_conditions
 
@@ -109,9 +109,11 @@ def _row(conditions: FourConditions, what: str, *, decoder: bool) -> dict[str, o
     runs, (claim, metric, epoch) = conditions.runs(decoder=decoder), CLAIMS[what]
     where = {} if epoch else {"split": "test", "as_trained": True}
     routed, unrouted = (values_of(runs, condition, metric, epoch, **where) for condition in (ROUTED, UNROUTED))
-    gains = difference(routed, unrouted) if what == ACCURACY else difference(unrouted, routed)
-    found = judged(gains, no_gain=what == ACCURACY)
-    lost = lost_in_words((runs,), gains)
+    named = [str(Method.of(*ROUTED)), str(Method.of(*UNROUTED))]
+    gains, of = (routed, unrouted), named
+    if what != ACCURACY:
+        gains, of = gains[::-1], of[::-1]
+    found = judged_in(runs, difference(*gains), ", ".join(of), no_gain=what == ACCURACY, at_first=epoch == "min")
     return {
         "what": what,
         "decoder": decoder,
@@ -120,8 +122,16 @@ def _row(conditions: FourConditions, what: str, *, decoder: bool) -> dict[str, o
         "gain": found.statistic,
         "n": found.statistic.n,
         "claim": claim,
-        "verdict": Verdict.NOT_RUN if not gains else f"{Verdict.UNDECIDED}: {lost}" if lost else found.verdict,
+        "verdict": _verdict(found),
     }
+
+
+def _verdict(found: JudgedClaim) -> str:
+    if not found.statistic.n:
+        return Verdict.NOT_RUN
+    if found.verdict == Verdict.NOT_TESTED:
+        return f"{found.verdict}: networks still learn after {found.why}"
+    return f"{found.verdict}: {found.why}" if found.why else found.verdict
 
 
 def _digits(row: Row) -> int:
