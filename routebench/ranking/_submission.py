@@ -17,18 +17,19 @@ import numpy as np
 from routebench import atomic
 from routebench.engine import reproduce
 from routebench.engine.agreement import Agreement, compare
-from routebench.engine.isolation import Scratch
+from routebench.engine.isolation import Scratch, import_plugin, with_plugins
+from routebench.engine.origin import files_behind
 from routebench.engine.results import Record, Store, checksum, pack, unpack, unsealed
 from routebench.engine.running import PlannedRun
 from routebench.engine.suites import Cell, ChosenSettings
 from routebench.engine.tuning import choose
-from routebench.errors import UserError
+from routebench.errors import UserError, shown
 from routebench.options import RankOptions
 from routebench.ranking._boards import ACCURACY, PACKED, PublishedBoard, board_of, published
 from routebench.ranking._measuring import Wanted, best_of, label_of, part_of
 from routebench.ranking._standing import Machines, Standing, standing_of
 from routebench.received import read_plain
-from routebench.registry import plugin_files
+from routebench.registry import layout_of
 
 FORMAT = 1
 ABOUT, SETTINGS, PLUGIN = "submission.json", "settings.json", "plugin"
@@ -168,15 +169,17 @@ def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[st
     _, faults = inspected(claim, known)
     if faults:
         raise UserError(f"{claim.label}: {faults[0]}" + (f"; and {len(faults) - 1} more" if len(faults) > 1 else ""))
+    (spec,) = wanted.asked.plugins
+    files = _files_of(spec)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".submission-", dir=folder.parent) as made:
         whole = Path(made) / "whole"
         _write_results(claim, whole)
         claim.settings.write(whole / SETTINGS)
-        _copy_plugin(wanted.asked.plugins[0], whole / PLUGIN)
+        _copy(files, whole / PLUGIN)
         about = {
             "format": FORMAT, "board": wanted.board.name, "method": wanted.method, "label": claim.label,
-            "plugin": _own_spec(wanted.asked.plugins[0]), "date": f"{datetime.now(UTC):%Y-%m-%d}", **told,
+            "plugin": _own_spec(spec), "date": f"{datetime.now(UTC):%Y-%m-%d}", **told,
             "files": {name: _sum(whole / name) for name in _names(whole)},
         }  # fmt: skip
         atomic.write_text(whole / ABOUT, checksum.sealed(about) + "\n")
@@ -202,13 +205,35 @@ def _write_results(claim: ClaimedPlace, folder: Path) -> None:
         pack(Path(made), folder)
 
 
-def _copy_plugin(spec: str, folder: Path) -> None:
-    files = plugin_files(spec)
-    root = _root_of(spec)
-    for file in files:
-        place = folder / (file.relative_to(root) if root.is_dir() else file.name)
+def _copy(files: Mapping[str, Path], folder: Path) -> None:
+    for name, file in files.items():
+        place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, place)
+
+
+def _files_of(spec: str) -> dict[str, Path]:
+    """The files that a plug-in needs, by their place in a submission.
+
+    Raises:
+        UserError: one lies where the plug-in's folder does not hold it.
+    """
+    root = _root_of(spec)
+    folder = root if root.is_dir() else root.parent
+    files = [Path(file) for file in with_plugins((spec,), _needed, spec, gives=list[str])]
+    if outside := [file for file in files if not file.is_relative_to(folder)]:
+        raise UserError(
+            f"{root.name}: expected every file that it needs in {shown(folder)}, got {shown(outside[0])}, without "
+            "which nobody can verify it; move it there, and rank again"
+        )
+    return {file.relative_to(folder).as_posix(): file for file in files}
+
+
+def _needed(spec: str) -> list[str]:
+    """The files by which a plug-in is found, and those that count as its code; imports it."""
+    import_plugin(spec)
+    files = layout_of(spec)
+    return [*map(str, sorted({*files, *files_behind(file for file in files if file.suffix == ".py")}))]
 
 
 def _root_of(spec: str) -> Path:

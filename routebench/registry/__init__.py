@@ -13,6 +13,7 @@ from routebench.registry._plugins import (
     VARIABLE,
     Extensions,
     absolute,
+    layout_of,
     plugin_files,
     plugins_of_environment,
 )
@@ -30,6 +31,7 @@ leave_out_environment = extensions.leave_out_environment
 load_plugin = extensions.load_plugin
 load_suites = extensions.load_suites
 loaded_plugins = extensions.loaded_plugins
+named_beside = extensions.named_beside
 plugins_of = extensions.plugins_of
 replaces = extensions.replaces
 says_how_it_is_shown = extensions.says_how_it_is_shown
@@ -58,6 +60,7 @@ __all__ = [
     "hyperparameters_of_function",
     "import_file",
     "kebab",
+    "layout_of",
     "leave_out_environment",
     "load_plugin",
     "load_suites",
@@ -65,6 +68,7 @@ __all__ = [
     "loaded_source",
     "losses",
     "models",
+    "named_beside",
     "optimizers",
     "own_file",
     "own_files_of",

@@ -4,6 +4,7 @@ import hashlib
 import os
 import sys
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from operator import is_
@@ -89,9 +90,9 @@ def own_file(reader: str | Path, name: str | Path) -> Path:
     return file
 
 
-def own_files_of(file: Path) -> dict[str, str]:
-    """Hashes of the files that a file has said it reads, by name."""
-    return {other.name: known for other, known in _own_files.get(file, {}).items()}
+def own_files_of(file: Path) -> Mapping[Path, str]:
+    """Hashes of the files that a file has said it reads."""
+    return _own_files.get(file, {})
 
 
 def keep_source(module: str) -> None:

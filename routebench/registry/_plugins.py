@@ -30,6 +30,7 @@ from typing import Any
 from routebench.errors import UserError, nearest
 from routebench.registry._folders import KINDS, bundles, python_files, without
 from routebench.registry._origin import (
+    OF_MODULE,
     PREFIX,
     PROGRAM,
     SHIPPED,
@@ -191,6 +192,16 @@ class Extensions:
         """The methods and models of a loaded plug-in, by name."""
         origin = _plugin(spec).origin
         return tuple(name for kind in ("methods", "models") for name in self.registries[kind].of(origin))
+
+    def named_beside(self, entry: object, names: Collection[str]) -> list[Callable[..., Any]]:
+        """The parts that whoever has registered an object has registered under some of these names."""
+        registries = self.registries.values()
+        origins = {registry.origin(name) for registry in registries for name in registry.names_of(entry)} - {SHIPPED}
+        of_program = any(origin.startswith(OF_MODULE) for origin in origins)  # whose modules know each other
+        return [
+            registry.entries[name] for registry in registries for name in sorted(registry.entries.keys() & names)
+            if (origin := registry.origin(name)) in origins or (of_program and origin.startswith(OF_MODULE))
+        ] if origins else []  # fmt: skip
 
     def says_how_it_is_shown(self, spec: str) -> bool:
         """Tells whether reports need a loaded plug-in: for files that they read, pages of suites, titles or colours."""
@@ -376,6 +387,17 @@ def plugin_files(spec: str) -> list[Path]:
         UserError: there is no such file or folder.
     """
     return _plugin(spec).files
+
+
+def layout_of(spec: str) -> list[Path]:
+    """The files of a plug-in that are found by their place: those of `plugin_files`, suites, and what reports read.
+
+    Raises:
+        UserError: there is no such file or folder.
+    """
+    plugin = _plugin(spec)
+    read = [plugin.path / name for name in READ]
+    return [*plugin.files, *sorted(plugin.path.glob("suites/*.toml")), *(file for file in read if file.is_file())]
 
 
 def absolute(spec: str) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 PACKAGE = {
     "routebench/__init__.py": "",
-    "routebench/registry.py": "def loaded_source(file): return file.read_bytes()\ndef own_files_of(file): return {}\n",
+    "routebench/registry.py": "def loaded_source(file): return file.read_bytes()\ndef own_files_of(file): return {}\n"
+    "def named_beside(entry, names): return []\n",
     "routebench/errors.py": "class UserError(Exception): pass\n",
     "routebench/engine/origin/__init__.py": "",
     "routebench/ops.py": "SCALE = 1\n",

@@ -1,5 +1,7 @@
 """An edit of any file that a plug-in runs through makes other cells of it."""
 
+import sys
+
 import pytest
 
 from routebench.engine.origin import _source as source
@@ -10,24 +12,43 @@ from routebench.registry import EVERY, extensions, load_plugin
 from tests.plugins.texts import method
 
 FILES = {
-    "lab/routing/mine.py": "import helpers.inner as inner\nfrom common import X\n" + method("mine"),
+    "lab/routing/mine.py": (
+        "import helpers.inner as inner\nfrom common import X\nimport bare.core, importlib\n"
+        "importlib.import_module('dynamic_one')\n__import__('other_place')\n"
+        + method("mine").replace("poses = ", "named = ['by-name', 'a-model[x=1]']\n        poses = ")
+    ),
+    "lab/routing/by_name.py": "from behind_name import Z\n" + method("by-name"),
+    "lab/routing/behind_name.py": "Z = 1",
+    "lab/models/a_model.py": (
+        "from routebench import models\n\n@models.register('a-model')\n"
+        "@models.facts(source='none')\ndef build(shape, classes, method):\n    raise NotImplementedError"
+    ),
+    "lab/routing/bare/core.py": "from . import beside\nfrom .below.deep import X",
+    "lab/routing/bare/beside.py": "X = 1",
+    "lab/routing/bare/below/deep.py": "from ..above import X",
+    "lab/routing/bare/above.py": "X = 1",
+    "lab/routing/dynamic_one.py": "X = 1",
+    "place/other_place/__init__.py": "from .inside import X",
+    "place/other_place/inside.py": "X = 1",
     "lab/routing/helpers/__init__.py": "",
     "lab/routing/helpers/inner.py": "from . import deeper\nfrom .deeper import Y\n",
     "lab/routing/helpers/deeper.py": "Y = 1",
     "lab/common.py": "X = 1",
-    "lab/routing/stranger.py": "Z = 1",
+    "lab/routing/stranger.py": method("stranger"),
 }
 
 
 @pytest.fixture
-def hash_after(write, tmp_path):
+def hash_after(write, tmp_path, monkeypatch):
     """The hash of the method, once with the files as they are, once loaded with one more line in one of them."""
     write(FILES)
+    monkeypatch.syspath_prepend(str(tmp_path / "place"))
 
     def edited(name):
         hashes = []
         for line in ("", "\nEDITED = True\n"):
             (tmp_path / name).write_text(FILES[name] + line)
+            sys.modules.pop("other_place", None), sys.modules.pop("other_place.inside", None)
             with extensions.restored():
                 load_plugin(str(tmp_path / "lab"))
                 hashes.append(source.code_of(EVERY["methods"]["mine"]).yours)
@@ -45,6 +66,21 @@ def test_its_own_and_what_it_imports_count(hash_after, name):
 def test_others_do_not(hash_after):
     before, after = hash_after("lab/routing/stranger.py")
     assert before == after
+
+
+def test_a_part_that_a_setting_names_counts(write, tmp_path):
+    """By its value, whether it is the default or not; a part that no code and no setting names does not count."""
+    own = "    def __init__(self, sizes, *, inner='one'):\n        super().__init__(sizes)\n\n"
+    mine, others, keys = method("mine").replace("    def route", own + "    def route"), ("one", "two", "three"), []
+    for name in (*others, ""):
+        files = {f"lab/routing/{other}.py": method(other) + "X = 1\n" * (other == name) for other in others}
+        write({"lab/routing/mine.py": mine, **files})
+        with extensions.restored():
+            load_plugin(str(tmp_path / "lab"))
+            choices = Choices(methods=(parse("mine[inner=two]"),), seeds=range(1))
+            cells = plan(load_suite("accuracy"), "smoke", choices).cells
+            keys += [cell.key for cell in cells if cell.identity.method == "mine"]
+    assert keys[0] != keys[3] != keys[1] and keys[2] == keys[3]
 
 
 @pytest.mark.parametrize("folder", ["site-packages", "target"])

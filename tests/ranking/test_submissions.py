@@ -11,10 +11,13 @@ import torch
 
 import routebench
 from routebench import ranking
+from routebench.engine.origin import code_of
 from routebench.engine.results import Store, checksum, pack, unpack
+from routebench.errors import UserError
 from routebench.options import RankOptions
 from routebench.ranking import Wanted, board_of, missed
-from routebench.registry import extensions
+from routebench.ranking import _submission as submission
+from routebench.registry import extensions, routing
 from tests.command import import_once
 from tests.ranking import made
 
@@ -132,6 +135,58 @@ def test_a_submission_is_verified_from_its_files_alone(folder, submit, verify):
     assert [line for line in same.error.splitlines() if line.startswith("training")] == [
         line for line in found.out.splitlines() if line.startswith("training")
     ], "the checksum and the number say which runs"
+
+
+NEEDED = {
+    "lab/routing/sharper.py": (
+        "import routebench\nfrom inner.deep import X\nfrom _helper import Y\n"
+        "TABLE = routebench.own_file(__file__, '../tables/one.csv')\n"
+    ),
+    "lab/routing/inner/deep.py": "X = 1\n",
+    "lab/routing/_helper.py": "from common import Y\n",
+    "lab/common.py": "Y = 1\n",
+    "lab/tables/one.csv": "1\n",
+    "lab/recipes.toml": "",
+    "lab/suites/own.toml": made.SUITE,
+}
+
+
+@pytest.mark.parametrize("spec", ["lab", "lab/alone.py", "lab/alone.py:Sharper"])
+def test_every_file_that_a_method_needs_is_submitted(tmp_path, spec):
+    """From the copy alone it has the same hash, and so the same keys."""
+    alone = NEEDED["lab/routing/sharper.py"].replace("../", "").replace("inner.deep", "routing.inner.deep")
+    alone = alone.replace("_helper", "routing._helper")
+    files = NEEDED if spec == "lab" else {**NEEDED, "lab/alone.py": alone}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    method = made.method(tmp_path).read_text()
+    place = tmp_path / ("lab/routing/sharper.py" if spec == "lab" else "lab/alone.py")
+    place.write_text(place.read_text() + method)
+    (tmp_path / "lab" / "notes.txt").write_text("not needed")
+    copied = submission._files_of(str(tmp_path / spec))
+    submission._copy(copied, tmp_path / "sent" / "plugin")
+    unneeded = (
+        {"notes.txt"} if spec == "lab" else {"notes.txt", "recipes.toml", "suites/own.toml", "routing/sharper.py"}
+    )
+    every = {str(file.relative_to(tmp_path / "lab")) for file in (tmp_path / "lab").rglob("*") if file.is_file()}
+    assert copied.keys() == {name for name in every if "__pycache__" not in name} - unneeded
+    hashes = []
+    for one in (str(tmp_path / spec), str(tmp_path / "sent" / submission._own_spec(str(tmp_path / spec)))):
+        with extensions.restored():
+            extensions.load_plugin(one)
+            hashes.append(code_of(routing["sharper"], shipped=False).yours)
+        shutil.rmtree(tmp_path / "lab", ignore_errors=True)
+    assert hashes[0] == hashes[1]
+
+
+def test_a_file_elsewhere_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / "place").mkdir()
+    (tmp_path / "table.csv").write_text("1\n")
+    file = made.method(tmp_path / "place")
+    file.write_text("import routebench\nroutebench.own_file(__file__, '../table.csv')\n" + file.read_text())
+    with pytest.raises(UserError, match=r"expected every file .*table.csv, .*; move it there, and rank again"):
+        submission._files_of(str(file))
 
 
 def test_what_a_maintainer_would_refuse_is_refused_at_once(folder, submit):

@@ -9,12 +9,13 @@ from routebench.engine.origin._provenance import (
     recorded_as,
     versions,
 )
-from routebench.engine.origin._source import Code, code_of, fit_code, package_stamp
+from routebench.engine.origin._source import Code, code_of, files_behind, fit_code, package_stamp
 
 __all__ = [
     "Code",
     "code_of",
     "command_line",
+    "files_behind",
     "fit_code",
     "package_stamp",
     "plugin_hash",

@@ -11,14 +11,14 @@ import inspect
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from routebench.engine.origin import _cells
-from routebench.registry import loaded_source, own_files_of
+from routebench.registry import loaded_source, named_beside, own_files_of
 
 PACKAGE = Path(__file__).resolve().parents[2]
 UNCOUNTED = {
@@ -28,6 +28,8 @@ UNCOUNTED = {
 """`__init__` and `registry` import everything, so that following them would reach all files."""
 
 OTHER_LANGUAGES = (".cpp", ".cu")
+IMPORTS = {"import_module", "__import__"}
+"""Functions that import what their first argument names."""
 
 
 @dataclass(frozen=True)
@@ -43,25 +45,36 @@ class Code:
     shipped: str
 
 
-def code_of(*entries: Callable[..., Any] | str, shipped: bool = True) -> Code:
+def code_of(*entries: Callable[..., Any] | str, shipped: bool = True, words: Collection[str] = ()) -> Code:
     """Hashes over the given objects' files (or modules, by name) and all that they import, each of 16 hex digits.
 
     Comments, blank lines and docstrings of Python do not count. A kernel's source in another language is the file of
     the same name as the module that loads it. Of an object that a notebook cell defines, its own lines count, and what
-    they use.
+    they use. Where code outside routebench has a string that names a part of the same plug-in, as for `routing.make`,
+    that part counts, too.
 
     Args:
         entries: what a result runs through.
         shipped: whether routebench's own files are asked for.
+        words: strings that count like those in the code, such as the values of settings.
 
     Raises:
         UserError: an object has no source that can be read.
     """
-    found = _found(entries, shipped=shipped)
+    found = _found(entries, shipped=shipped, words=words)
     ours = {file for file in found.files if file.is_relative_to(PACKAGE)}
-    read = [one for file in sorted(found.files - ours) for one in sorted(own_files_of(file).items())]
+    read = [
+        one for file in sorted(found.files - ours)
+        for one in sorted((other.name, known) for other, known in own_files_of(file).items())
+    ]  # fmt: skip
     yours = [*_named(found.files - ours), *sorted(found.cells.items()), *read]
     return Code(_digest(yours) if yours else "", _digest(_named(ours)) if ours else "")
+
+
+def files_behind(files: Iterable[Path]) -> set[Path]:
+    """The files outside routebench that count as code of some files: these, what they import, and what they read."""
+    found = set[Path]().union(*(_reachable(file.resolve(), shipped=False) for file in files))
+    return found | {Path(os.path.normpath(other)) for file in found for other in own_files_of(file)}
 
 
 def fit_code(model: Callable[..., Any], method: Callable[..., Any] | None) -> list[Callable[..., Any] | str]:
@@ -89,20 +102,39 @@ class _Found:
     files: set[Path]
     cells: dict[str, str]
 
+    @property
+    def words(self) -> set[str]:
+        """The strings in code outside routebench, each without the settings that may stand behind a name."""
+        sources = [loaded_source(file) for file in self.files if file.suffix == ".py" and _is_yours(file)]
+        said = [word for source in (*sources, *map(str.encode, self.cells.values())) for word in _said(source).words]
+        return {word.partition("[")[0] for word in said}
 
-def _found(entries: Iterable[Callable[..., Any] | str], *, shipped: bool = True) -> _Found:
-    found = _Found(set(), {})
-    for entry in entries:
-        if not isinstance(entry, str) and _cells.is_of_cell(entry):
-            used = _cells.used_by(entry)
-            found.cells.update({name: _without_docstrings(node) for name, node in used.nodes.items()} | used.values)
-            cell = Path.cwd() / "cell.py"
-            imported = {one for node in used.nodes.values() for one in _imported_in(node, cell)}
-            starts = imported | {file for file in used.files if not _library_of(file)} - UNCOUNTED
-        else:
-            starts = {_file_of(entry)}
-        found.files.update(*(_reachable(file, shipped=shipped) for file in starts))
+
+def _found(entries: Iterable[Callable[..., Any] | str], *, shipped: bool = True, words: Collection[str] = ()) -> _Found:
+    found, waiting = _Found(set(), {}), [*entries]
+    for entry in waiting:  # which becomes longer meanwhile
+        part = _found_of(entry, shipped)
+        found.files.update(part.files)
+        found.cells.update(part.cells)
+        waiting += [other for other in named_beside(entry, part.words.union(words)) if other not in waiting]
     return found
+
+
+def _found_of(entry: Callable[..., Any] | str, shipped: bool) -> _Found:
+    cells: dict[str, str] = {}
+    if not isinstance(entry, str) and _cells.is_of_cell(entry):
+        used = _cells.used_by(entry)
+        cells = {name: _without_docstrings(node) for name, node in used.nodes.items()} | used.values
+        cell = Path.cwd() / "cell.py"
+        imported = {one for name in used.nodes for one in _imported_in(cells[name].encode(), cell)}
+        starts = imported | {file for file in used.files if not _library_of(file)} - UNCOUNTED
+    else:
+        starts = {_file_of(entry)}
+    return _Found(set[Path]().union(*(_reachable(file, shipped=shipped) for file in starts)), cells)
+
+
+def _is_yours(file: Path) -> bool:
+    return not file.is_relative_to(PACKAGE)
 
 
 def _digest(parts: Iterable[tuple[str, str]]) -> str:
@@ -159,32 +191,46 @@ def _imported(file: Path) -> frozenset[Path]:
 
     A package's `__init__` counts for the names that it re-exports. Other libraries do not count.
     """
-    return _imported_in(_parsed(loaded_source(file))[0], file)
+    return _imported_in(loaded_source(file), file)
 
 
 _imported_here = cache(_imported)
 
 
-def _imported_in(tree: ast.AST, file: Path) -> frozenset[Path]:
-    """The files that a part of a file imports."""
+def _imported_in(source: bytes, file: Path) -> frozenset[Path]:
+    """The files that a file with this source imports."""
     names: set[str] = set()
-    for node in _statements(tree):
+    for node in _statements(_parsed(source)[0]):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            module = _absolute(node, file)
-            names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
-    if not file.is_relative_to(PACKAGE):
-        names.add(_package_of(file))  # its `__init__` runs before it
+            module = "." * node.level + (node.module or "")
+            separator = "." if node.module else ""
+            names |= {module, *(f"{module}{separator}{alias.name}" for alias in node.names)}
+    if _is_yours(file):
+        names |= {_package_of(file), *_said(source).imports}  # its package's `__init__` runs before it
     return frozenset(found for name in names for found in _files_of(name, file)) - UNCOUNTED
 
 
-def _absolute(node: ast.ImportFrom, file: Path) -> str:
-    """The module of `from ... import`, without leading dots."""
-    if not node.level:
-        return node.module or ""
-    package = _package_of(file).split(".")
-    return ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])])
+@dataclass(frozen=True)
+class _Said:
+    """The strings in a piece of code, and those of them that it imports as modules."""
+
+    words: frozenset[str]
+    imports: frozenset[str]
+
+
+@lru_cache(maxsize=1024)
+def _said(source: bytes) -> _Said:
+    nodes = [*ast.walk(_parsed(source)[0])]
+    words = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    calls = [node for node in nodes if isinstance(node, ast.Call) and node.args]
+    imported = {getattr(call.args[0], "value", None) for call in calls if _name_of(call.func) in IMPORTS}
+    return _Said(frozenset(words), frozenset(words & imported))
+
+
+def _name_of(function: ast.expr) -> str:
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
 
 
 def _package_of(file: Path) -> str:
@@ -194,24 +240,27 @@ def _package_of(file: Path) -> str:
 
 def _files_of(name: str, file: Path) -> list[Path]:
     """Files that importing a name runs: its own and, outside routebench, those of its packages."""
-    parts = name.split(".")
-    if parts[0] == PACKAGE.name:
-        found = _in_folder(PACKAGE.parent, name)
-        return [] if found is None else [found]
-    root = None if file.is_relative_to(PACKAGE) else _where(parts[0], file)
-    if root is None:
-        return []
-    steps = (_in_folder(root, ".".join(parts[:length])) for length in range(1, len(parts) + 1))
-    return [step for step in steps if step is not None]
+    inner = name.lstrip(".")
+    if dots := len(name) - len(inner):
+        roots = [file.parents[dots - 1]] if dots <= len(file.parents) else []
+    elif inner.partition(".")[0] == PACKAGE.name:
+        roots = [PACKAGE.parent]
+    else:
+        roots = _where(inner.partition(".")[0], file) if _is_yours(file) else []
+    parts = inner.split(".") if inner else []
+    first = 1 if _is_yours(file) and roots != [PACKAGE.parent] else len(parts)
+    steps = [".".join(parts[:length]) for length in range(first, len(parts) + 1)]
+    found = [_in_folder(root, step) for root in roots for step in steps]
+    return [one for one in found if one is not None]
 
 
-def _where(top: str, file: Path) -> Path | None:
-    """The folder from which a file imports a top-level module; None if it is another library's."""
+def _where(top: str, file: Path) -> list[Path]:
+    """The folders from which a file imports a top-level module; none if it is another library's."""
     root = _root_of(file)
     if _library_of(file):
         own = file.relative_to(root).with_suffix("").parts[0]
-        return root if top == own else None
-    return root if _in_folder(root, top) else _on_path(top)
+        return [root] if top == own else []
+    return [root] if _in_folder(root, top) else _on_path(top, root)
 
 
 def _root_of(file: Path) -> Path:
@@ -224,16 +273,22 @@ def _root_of(file: Path) -> Path:
     return folder
 
 
-def _on_path(top: str) -> Path | None:
-    """The folder of a module of the user's on `sys.path`; None if it belongs to a library."""
+def _on_path(top: str, root: Path) -> list[Path]:
+    """The folders of a module of the user's on `sys.path`, or at the root; none if it belongs to a library.
+
+    A folder without `__init__.py` is a package as well, and may lie in several places.
+    """
     try:
         spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):
-        return None
-    origin = Path(spec.origin).resolve() if spec and spec.origin else None
-    if spec is None or origin is None or not origin.is_file() or _library_of(origin):
-        return None
-    return origin.parents[2] if spec.submodule_search_locations else origin.parent
+        return []
+    if spec is None or (spec.origin is None and spec.submodule_search_locations):
+        places = {Path(place).resolve() for place in (spec and spec.submodule_search_locations) or ()} | {root / top}
+        return sorted(place.parent for place in places if place.is_dir() and not _library_of(place))
+    origin = Path(spec.origin or "").resolve()
+    if not origin.is_file() or _library_of(origin):
+        return []
+    return [origin.parents[1] if spec.submodule_search_locations else origin.parent]
 
 
 @cache
@@ -241,7 +296,7 @@ def _library_of(file: Path) -> Path | None:
     """The folder of installed packages, or of Python itself, that holds a file: recognised by name, or by torch."""
     torch = importlib.util.find_spec("torch")
     known = {Path(sysconfig.get_path("stdlib")).resolve()}
-    known |= {Path(torch.origin).resolve().parents[2]} if torch and torch.origin else set()
+    known |= {Path(torch.origin).resolve().parents[1]} if torch and torch.origin else set()
     return next(
         (folder for folder in file.parents if folder.name in {"site-packages", "dist-packages"} or folder in known),
         None,
@@ -250,7 +305,7 @@ def _library_of(file: Path) -> Path | None:
 
 def _in_folder(folder: Path, module: str) -> Path | None:
     path = folder.joinpath(*module.split("."))
-    for file in (path.with_suffix(".py"), path / "__init__.py"):
+    for file in (path.with_suffix(".py"), path / "__init__.py") if module else (path / "__init__.py",):
         if file.is_file():
             return file
     return None

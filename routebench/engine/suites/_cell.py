@@ -91,7 +91,22 @@ def code_behind(identity: Identity, *, shipped: bool = True) -> Code:
     """The code of a run's parts, as this process has loaded it; `shipped` as for `code_of`."""
     parts = {kind: registry[name] for kind, registry, name in parts_of(identity)}
     code = [parts.pop("protocol"), *fit_code(parts.pop("model"), parts.pop("method", None)), *parts.values()]
-    return code_of(*code, shipped=shipped)
+    return code_of(
+        *code, shipped=shipped, words=words_in(identity.model_params, identity.method_params, identity.options)
+    )
+
+
+def words_in(*values: Any) -> set[str]:
+    """The strings in values of settings, at any depth; they may name parts."""
+    found: set[str] = set()
+    for value in values:
+        if isinstance(value, str):
+            found.add(value.partition("[")[0])
+        elif isinstance(value, Mapping):
+            found |= words_in(*value.values())
+        elif isinstance(value, list | tuple):
+            found |= words_in(*value)
+    return found
 
 
 def of_session(cells: Iterable[Cell]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from routebench.engine.origin import code_of
 from routebench.engine.results import Identity
-from routebench.engine.suites._cell import plain, registered_parts
+from routebench.engine.suites._cell import plain, registered_parts, words_in
 from routebench.errors import UserError
 from routebench.models import options_of
 from routebench.models.facts import Facts
@@ -90,12 +90,17 @@ class NamedParts:
             for name, version in protocol.versions(self.options).items():
                 yield name, "", version
             known = {(kind, name) for kind, name, _ in own}
-            for fit in protocol.fits(self._request(), self.options):
-                models[fit.model]  # an option may name one that is not there
-                for kind, name, version in NamedParts.of_fit(fit)._own():
+            for fit in self._fits():
+                for kind, name, version in fit._own():
                     if (kind, name) not in known:
                         known.add((kind, name))
                         yield f"{kind} {name}", "", version
+
+    def _fits(self) -> Iterator["NamedParts"]:
+        """The parts of each network that the protocol trains besides."""
+        for fit in protocols[self.protocol]().fits(self._request(), self.options) if self.protocol else ():
+            models[fit.model]  # an option may name one that is not there
+            yield NamedParts.of_fit(fit)
 
     def _request(self) -> FitRequest:
         """The main network of a run, as far as parts are concerned."""
@@ -125,8 +130,10 @@ class NamedParts:
 
     def source(self) -> str | None:
         """A hash of the user's files; None where every part ships or says its version."""
-        unsaid = [registry[name] for _, registry, name in self._registered() if registry.version(name) is None]
-        return code_of(*unsaid, shipped=False).yours or None if unsaid else None
+        named = [part for parts in (self, *self._fits()) for part in parts._registered()]
+        unsaid = [registry[name] for _, registry, name in named if registry.version(name) is None]
+        words = words_in(self.model_params, self.method_params, self.options)
+        return code_of(*unsaid, shipped=False, words=words).yours or None if unsaid else None
 
     def defaults(self) -> dict[str, dict[str, Any]]:
         """Defaults of settings, by the table of the identity that they are in."""
