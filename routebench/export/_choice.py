@@ -62,14 +62,24 @@ class Choice:
             raise UserError(f"nothing was planned of {self}; {str(folder.path)!r} holds {', '.join(planned)}")
         return fitting
 
-    def rows(self, store: Store, results: DataFrame) -> DataFrame:
+    def rows(self, store: Store) -> DataFrame:
         """The rows of `load_results` that fit. A run without a result keeps its row, whatever the metric.
+
+        The number of runs that are left out for newer ones becomes a warning of the store.
 
         Raises:
             UserError: no row has the metric.
         """
+        results = store.results()
         if self.suite is not None or self.preset is not None:
             results = results[results["cell"].isin(self._planned(store))]
+        earlier = results["cell"].isin(store.superseded())
+        if count := results.loc[earlier, "cell"].nunique():
+            store.warnings.append(
+                f"left out: {count:,} {'run' if count == 1 else 'runs'} of earlier code, options or training, whose "
+                "place newer ones have taken"
+            )
+        results = results[~earlier]
         if self.metric is not None and not results.empty:
             own = results["metric"] == printable(self.metric)  # as records are read
             if not own.any():

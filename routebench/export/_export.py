@@ -50,7 +50,7 @@ def _rows_of(store: Store, choice: Choice, command: str) -> tuple[DataFrame, Pro
     Raises:
         UserError: no row has the metric.
     """
-    rows = choice.rows(store, store.results())
+    rows = choice.rows(store)
     cells = set(rows["cell"])
     return rows, provenance_of((record for record in store.records() if record.cell in cells), command)
 

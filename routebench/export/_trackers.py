@@ -198,7 +198,7 @@ def write_runs(folder: Folder, choice: Choice, name: str, output: Path) -> int:
     if os.path.lexists(output):
         raise UserError(f"expected an output that is not there yet, got {str(output)!r}; name another with -o")
     choice.parts(folder)
-    cells = {*choice.rows(folder.store, folder.store.results())["cell"]}
+    cells = {*choice.rows(folder.store)["cell"]}
     records = [record for record in folder.store.records() if record.cell in cells]
     if not records:
         return 0

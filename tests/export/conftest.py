@@ -14,6 +14,18 @@ def plain(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def planned_again(tmp_path_factory):
+    """The runs of an older plan, those of em and of a preset that nobody planned again, below those of other code."""
+    folder = tmp_path_factory.mktemp("again")
+    write_folder(folder, made_up_records(seeds=1, failures=False, preset="smoke"), preset="smoke")
+    new = made_up_records(seeds=2, failures=False)
+    old = [{**one, "cell": one["cell"][::-1], "identity": {**one["identity"], "source": "0" * 16}} for one in new]
+    for time, records in enumerate((old, [one for one in new if one["label"] != "em"]), start=1):
+        write_folder(folder, records, time=time)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def nasty(tmp_path_factory):
     return nasty_folder(tmp_path_factory.mktemp("nasty"))
 

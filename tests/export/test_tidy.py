@@ -27,7 +27,7 @@ def as_csv_has_it(results: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
     return results.replace("", np.nan).astype(like.dtypes.to_dict())
 
 
-@pytest.fixture(params=["plain", "nasty"])
+@pytest.fixture(params=["plain", "nasty", "planned_again"])
 def folder(request):
     return request.getfixturevalue(request.param)
 
@@ -43,6 +43,23 @@ def test_parquet_gives_every_row_and_type_back(folder):
     results = load_results(folder)
     content = export(open_folder(folder), Choice(), "parquet", COMMAND)
     assert_frame_equal(pd.read_parquet(io.BytesIO(content)), results, check_exact=True)
+
+
+@pytest.mark.parametrize("choice", [Choice(), Choice(suite="accuracy", preset="quick"), Choice(metric="accuracy")])
+def test_runs_whose_place_newer_ones_took_are_left_out_and_told(planned_again, choice):
+    opened = open_folder(planned_again)
+    found = json.loads(export(opened, choice, "json", COMMAND))
+    superseded = opened.store.superseded()
+    cells = {row["cell"] for row in found["rows"]}
+    assert superseded and cells == found["runs"].keys() and not superseded & cells
+    (told,) = [line for line in opened.store.warnings if "left out" in line]
+    assert told.startswith(f"left out: {len(superseded)} runs of earlier code")
+
+
+def test_a_part_without_such_runs_tells_nothing(planned_again):
+    opened = open_folder(planned_again)
+    assert export(opened, Choice(preset="smoke"), "json", COMMAND)
+    assert not [line for line in opened.store.warnings if "left out" in line]
 
 
 def test_a_failed_cell_keeps_its_row_and_its_reason(nasty):

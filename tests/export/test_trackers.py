@@ -140,6 +140,14 @@ def test_a_tracker_reads_the_numbers_and_settings_of_every_run(name, call, tmp_p
         assert settings["method"] == own["label"].iloc[0] and float(settings["seed"]) == own["seed"].iloc[0]
 
 
+def test_runs_whose_place_newer_ones_took_are_left_out_and_told(planned_again, tmp_path, capfd):
+    skip_without("tensorboard")
+    results = routebench.load_results(planned_again)
+    done = Command(tmp_path, capfd)("export", planned_again, "--to", "tensorboard", "-o", "out")
+    assert f"export: {results['cell'].nunique()} runs" in done.out + done.error, done
+    assert "warning: left out: " in done.error
+
+
 def test_one_that_is_not_installed_or_known_or_whose_folder_is_taken_is_one_line(call, tmp_path, monkeypatch):
     taken = call("--to", "tensorboard", "-o", "results")
     assert taken.code == 2 and "expected an output that is not there yet" in taken.error
