@@ -37,7 +37,7 @@ def command(record: str, again: bool, results: Path) -> None:
     known = reproduce.read_record(file)
     leave_out_environment()
     now = reproduce.prepare(known) if again else reproduce.look(known)
-    lines = reproduce.commands(known, now)
+    lines = reproduce.commands(known, now, (results, file.absolute().parent.parent))
     for line in lines:
         tell(line)
     different, cell = reproduce.with_plugins(known, now) if again else (reproduce.differences(known, now), None)

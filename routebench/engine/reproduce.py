@@ -4,7 +4,7 @@ import difflib
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ from routebench.engine.results import (
     CHANGED,
     RECORD,
     SCHEMA,
+    Identity,
     Record,
     Store,
     expect_key,
@@ -45,13 +46,19 @@ from routebench.registry import (
     datasets,
     plugin_files,
     plugins_of_environment,
+    suite_files,
 )
 
 PROGRAM = ("python", "-m", "routebench")
 MANY = 10_000
 """Largest number of names searched for a suggestion."""
-REPLACED = {"--results": 1, "--run": 1, "--cell": 1, "--device": 1, "--backend": 1, "--budget": 1, "--dry-run": 0}
+REPLACED = {
+    "--results": 1, "--run": 1, "--cell": 1, "--device": 1, "--backend": 1, "--budget": 1, "--dry-run": 0,
+    "--beside": 1, "--write": 1, "--output": 1, "-o": 1,
+}  # fmt: skip
 """Options of the recorded command that are replaced or left out, with their number of values."""
+SETTINGS, PLUGIN = "--settings", "--plugin"
+"""Options whose values are files."""
 UNTIL = "--until"
 """The option that adds seeds, which no call for one run does."""
 MACHINE = ("processor", "cpu_capability", "gpu", "cuda", "cudnn", "driver", "os")
@@ -110,12 +117,13 @@ def read_record(file: Path) -> Record:
     return Record.read(content)
 
 
-def commands(record: Record, now: Mapping[str, Any]) -> list[str]:
-    """Lines to type that execute the record's run again, with comments.
+def commands(record: Record, now: Mapping[str, Any], folders: Iterable[Path] = ()) -> list[str]:
+    """Lines to type that execute the record's run again, with comments, which also say what cannot run as it stands.
 
     Args:
         record: as `read_record` gives it.
         now: provenance of this call.
+        folders: where settings may lie, of whose path records hold the last part alone.
     """
     origin = record.provenance
     lines = []
@@ -135,10 +143,9 @@ def commands(record: Record, now: Mapping[str, Any]) -> list[str]:
                 "the commit alone may not give these numbers"
             )
         )
-    words = [
-        *_suite_words(record),
-        *_fixed_words(record, record.cell if commit == now["commit"] else _key_then(record)),
-    ]
+    own = _placed(_suite_words(record), folders)
+    lines += map(comment, _to_replace(record, own))
+    words = [*own, *_fixed_words(record, record.cell if commit == now["commit"] else _key_then(record))]
     if not all(map(str.isprintable, words)):
         raise UserError(f"record {record.cell}: expected a command that can be typed, got control characters in it")
     return [*lines, shlex.join(words)]
@@ -154,12 +161,15 @@ def _suite_words(record: Record) -> list[str]:
     known, words = record.identity, _recorded_words(record)
     few = known.seed < MANY  # code of earlier commits knows no other form
     own = ["--seeds", str(known.seed + 1) if few else f"{known.seed}..{known.seed}"]
-    if "suite" not in words:
-        return [*PROGRAM, "suite", known.suite, "--method", record.label, "--data", known.data, *own]
+    plugins = [word for spec in _unwritten_plugins(record) for word in (PLUGIN, spec)]
+    verb = _verb(record)
+    if verb not in words:
+        seeds = [] if known.is_trial else own
+        return [*PROGRAM, verb, known.suite, "--method", record.label, "--data", known.data, *seeds, *plugins]
     replaced, kept, skip = REPLACED, list[str](), 0
     if any(word.partition("=")[0] == UNTIL for word in words):  # the seed may be a further one
         replaced = {**REPLACED, UNTIL: 1, "--seeds": 1}
-    for word in words[words.index("suite") :]:
+    for word in words[words.index(verb) :]:
         option, equals, _ = word.partition("=")
         if skip:
             skip -= 1
@@ -168,15 +178,81 @@ def _suite_words(record: Record) -> list[str]:
         else:
             kept.append(word)
     kept = [known.suite if word == "all" else word for word in kept]  # it may be one of `all`
-    return [*PROGRAM, *kept, *(own if replaced is not REPLACED else ())]
+    return [*PROGRAM, *kept, *(own if replaced is not REPLACED else ()), *plugins]
+
+
+def _verb(record: Record) -> str:
+    return "tune" if record.identity.is_trial else "suite"
 
 
 def _recorded_words(record: Record) -> list[str]:
-    """The command that made a record, if it can be parsed."""
+    """The command that made a record, if it can be parsed; values of `--plugin` and `--settings` are words."""
     try:
-        return shlex.split(str(record.provenance.get("command", "")))
+        words = shlex.split(str(record.provenance.get("command", "")))
     except ValueError:  # a quotation without an end
         return []
+    parts = (word.partition("=") for word in words)
+    apart = ((option, value) if option in (SETTINGS, PLUGIN) and equals else (option + equals + value,)
+             for option, equals, value in parts)  # fmt: skip
+    return [one for words in apart for one in words]
+
+
+def _placed(words: Sequence[str], folders: Iterable[Path]) -> list[str]:
+    """A command with its settings where they lie."""
+    found = [*words]
+    for place, (option, value) in enumerate(pairwise(words), start=1):
+        if option == SETTINGS and not Path(value).is_file():
+            here = (folder / Path(value).name for folder in folders)
+            found[place] = next((str(file) for file in here if file.is_file()), value)
+    return found
+
+
+def _to_replace(record: Record, words: Sequence[str]) -> Iterator[str]:
+    """A line for each thing that keeps a command from running here, or from running this one alone."""
+    named = [*pairwise(words)]
+    if _verb(record) not in _recorded_words(record):
+        yield "the record's own command is of another kind: add the preset and the settings that it had"
+    suites = [word for option, word in named if word.endswith(".toml") and option != PLUGIN]
+    brought = any(Path(value).is_dir() for option, value in named if option == PLUGIN)  # which may bring suites
+    if not suites and not brought and record.identity.suite not in suite_files():
+        yield f"suite {record.identity.suite!r} does not ship: write its file in place of its name, or add --plugin"
+    files = [value for option, value in named if option == SETTINGS]
+    absent = [file for file in (*suites, *files) if not Path(file).is_file()]
+    absent += [value for option, value in named if option == PLUGIN and not _is_here(value)]
+    for file in absent:
+        yield f"no {file!r} is here: write its path, or call from the folder where the record's command was given"
+    if record.identity.is_trial:
+        yield f"makes all trials; `python -m routebench reproduce {record.cell} --run`, with --results, this one alone"
+
+
+def _is_here(spec: str) -> bool:
+    try:
+        return bool(plugin_files(spec)) or Path(spec).is_dir()
+    except UserError:
+        return False
+
+
+def _written_plugins(record: Record) -> list[str]:
+    return [value for word, value in pairwise(_recorded_words(record)) if word == PLUGIN]
+
+
+def _unwritten_plugins(record: Record) -> list[str]:
+    """The plug-ins of ROUTEBENCH_PLUGINS, which a record names by their files alone, if it needs others than it says.
+
+    What this variable names now has its path.
+    """
+    known, written = record.identity, _written_plugins(record)
+    if all(_knows(names, name) for _, names, name in _looked_up(known)) and (
+        known.suite in suite_files() or any(word.endswith(".toml") for word in _recorded_words(record))
+    ):
+        return []
+    here = {Path(spec).name: spec for spec in plugins_of_environment()}
+    names = [name for name in record.provenance.get("plugins", {}) if name.isprintable()]
+    return [here.get(name, name) for name in names if name not in written]
+
+
+def _looked_up(known: Identity) -> list[tuple[str, Registry, str]]:
+    return [*parts_of(known), ("data", datasets, known.data)]
 
 
 def _key_then(record: Record) -> str:
@@ -191,6 +267,8 @@ def _key_then(record: Record) -> str:
 def _fixed_words(record: Record, key: str) -> list[str]:
     origin = record.provenance
     words = ["--device", str(origin.get("device") or "cpu")]
+    if record.identity.is_trial:
+        return [*words, "--results", "reproduced"]
     words += ["--backend", str(origin["backend"])] if "backend" in origin else []
     return [*words, "--run", key, "--results", "reproduced"]
 
@@ -201,15 +279,14 @@ def named_plugins(record: Record) -> tuple[str, ...]:
     Raises:
         UserError: one is not there.
     """
-    words = _recorded_words(record)
-    specs = [value for word, value in pairwise(words) if word == "--plugin"]
-    specs += [word.partition("=")[2] for word in words if word.startswith("--plugin=")]
+    specs = [*_written_plugins(record), *_unwritten_plugins(record)]
     for spec in specs:
         try:
             plugin_files(spec)
         except UserError:
             raise UserError(
-                f"the record's plug-in {spec!r} is not here; call from the folder where its command was given"
+                f"the record's plug-in {spec!r} is not here; call from the folder where its command was given, or name "
+                "its path in ROUTEBENCH_PLUGINS"
             ) from None
     return tuple(dict.fromkeys([*plugins_of_environment(), *specs]))
 
@@ -249,8 +326,7 @@ def differences(record: Record, now: Mapping[str, Any]) -> list[str]:
 
 def _code_differences(record: Record) -> Iterator[str]:
     known = record.identity
-    parts = [*parts_of(known), ("data", datasets, known.data)]
-    absent = [f"{part} {name!r}" for part, names, name in parts if not _knows(names, name)]
+    absent = [f"{part} {name!r}" for part, names, name in _looked_up(known) if not _knows(names, name)]
     if absent:
         yield f"not compared, because no plug-in is imported without --run: {', '.join(absent)}"
         return

@@ -187,11 +187,82 @@ def test_the_command_names_the_cell_and_a_folder_of_its_own(record):
     assert reproduce.commands(known, now)[-1] == f"python -m routebench suite small --seeds 10..19 {command}"
 
 
+def test_a_trial_is_made_by_its_tuning(record):
+    """No option chooses one trial, and nothing is written over the settings that are here."""
+    known = reproduce.read_record(record)
+    known = replace(known, identity=replace(known.identity, tuning={"point": {}, "fold": 0}))
+    for typed, told in (
+        (
+            "python -m routebench tune a.toml --trials 9 --write a.json --jobs 2 --results r",
+            "a.toml --trials 9 --jobs 2",
+        ),
+        ("python -m routebench tune a.toml -o a.json --output=b.json", "a.toml"),
+        ("pytest", f"small --method {known.label} --data digits200"),
+    ):
+        known.provenance["command"] = typed
+        *notes, line = reproduce.commands(known, reproduce.look(known))
+        assert line == f"python -m routebench tune {told} --device cpu --results reproduced"
+        assert f"`python -m routebench reproduce {known.cell} --run`" in notes[-1]
+
+
+@pytest.mark.parametrize("typed", ["--settings {}", "--settings={}"])
+def test_settings_are_named_where_they_lie_or_it_is_said(record, tmp_path, monkeypatch, typed):
+    monkeypatch.chdir(tmp_path)
+    known = reproduce.read_record(record)
+    known.provenance["command"] = f"python -m routebench suite accuracy {typed.format('a.settings.json')}"
+    now = reproduce.look(known)
+    note = (
+        "# no 'a.settings.json' is here: write its path, or call from the folder where the record's command was given"
+    )
+    assert reproduce.commands(known, now, [tmp_path / "r"])[-2] == note
+    (tmp_path / "r").mkdir()
+    for folder in (tmp_path / "r", tmp_path):
+        (folder / "a.settings.json").touch()
+        *notes, line = reproduce.commands(known, now, [tmp_path / "r"])
+        assert note not in notes
+        found = "a.settings.json" if folder == tmp_path else shlex.quote(str(folder / "a.settings.json"))
+        assert f" --settings {found} " in line
+
+
+def test_what_cannot_run_as_it_stands_is_said(record, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    known = reproduce.read_record(record)
+    for typed, told in (
+        ("suite small.toml", ["no 'small.toml' is here"]),
+        ("suite small.toml --plugin parts.py", ["no 'small.toml'", "no 'parts.py'"]),
+        ("suite small", ["suite 'small' does not ship"]),
+        ("rank a.py", ["of another kind: add the preset", "suite 'small' does not ship"]),
+    ):
+        known.provenance["command"] = f"python -m routebench {typed}"
+        notes = [line for line in reproduce.commands(known, reproduce.look(known)) if line[0] == "#"]
+        assert all(any(part in note for note in notes) for part in told), notes
+
+
+def test_plugins_of_the_environment_are_named(foreign, tmp_path, monkeypatch):
+    """By the path that the variable has now, else by what the record knows of them; what needs none names none."""
+    known, _ = foreign
+    known.provenance["command"] = "python -m routebench suite small.toml"
+    known.provenance["plugins"] = {"parts": "", "small_parts.py": ""}
+    line = reproduce.commands(known, reproduce.look(known))[-1]
+    assert " --plugin parts --plugin small_parts.py " in line
+    with pytest.raises(UserError, match=r"'small_parts\.py' is not here; .* or name its path in ROUTEBENCH_PLUGINS"):
+        reproduce.named_plugins(known)
+    own = tmp_path / "far" / "small_parts.py"
+    own.parent.mkdir()
+    own.write_text("")
+    monkeypatch.setenv("ROUTEBENCH_PLUGINS", str(own))
+    assert {*reproduce.named_plugins(known)} == {"parts", str(own)}
+    assert f" --plugin parts --plugin {shlex.quote(str(own))} " in reproduce.commands(known, reproduce.look(known))[-1]
+    shipped = replace(known, identity=replace(known.identity, data="digits200"))
+    assert " --plugin " not in reproduce.commands(shipped, reproduce.look(shipped))[-1]
+
+
 def test_another_commit_and_a_changed_checkout_are_said(record):
     known = reproduce.read_record(record)
     now = reproduce.prepare(known)
     known.provenance.update({"commit": "a" * 40, "dirty": True, "dirty_hash": "1234"})
-    checkout, warning, _ = reproduce.commands(known, {**now, "commit": "b" * 40})
+    checkout, warning, *_ = reproduce.commands(known, {**now, "commit": "b" * 40})
     assert checkout == f"git checkout {'a' * 40}"
     assert "hash of the difference: 1234" in warning
 
@@ -312,7 +383,7 @@ def test_what_a_record_holds_is_no_code_of_a_shell(record, tmp_path):
         script = "\n".join(["git() { :; }", "python() { :; }", *lines])
         subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, check=True)
         assert not (tmp_path / "pwned").exists()
-        assert lines[2].startswith("python -m routebench suite ")
+        assert [line.partition(" ")[0] for line in lines if line[0] != "#"] == ["python"]
     known.provenance["command"] = "python -m routebench suite 'a\x1b[201~b'"
     with pytest.raises(UserError, match="control characters"):
         reproduce.commands(known, now)
