@@ -102,6 +102,20 @@ def test_the_command_packs_and_unpacks(folder, tmp_path):
     assert not (tmp_path / "q").exists()
 
 
+def test_chosen_settings_lie_beside_a_pack_and_come_back(folder, tmp_path):
+    for name in ("a.quick.settings.json", "mine.a.quick.settings.json", "notes.json"):
+        (folder / name).write_text(name)
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "packed" / "a.quick.settings.json").write_text("is there already")
+    pack(folder, tmp_path / "packed")
+    unpack(tmp_path / "packed", tmp_path / "again")
+    told = {file.name: file.read_text() for file in (tmp_path / "again").glob("*.json") if file.name != "schema.json"}
+    assert told == {
+        "a.quick.settings.json": "is there already",
+        "mine.a.quick.settings.json": "mine.a.quick.settings.json",
+    }
+
+
 def test_what_is_damaged_is_not_published(folder, tmp_path):
     victim = min((folder / "arrays").iterdir())
     victim.write_bytes(victim.read_bytes()[:-1])

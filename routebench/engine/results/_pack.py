@@ -30,6 +30,8 @@ out."""
 ENDINGS = {"plans": ".json", "records": ".json", "arrays": ".safetensors"}
 PARTS = (*ENDINGS, "fits", "locks", "index", "damaged")
 """Folders in a results folder."""
+SETTINGS = ".settings.json"
+"""The end of the names of chosen settings, which lie in a results folder itself."""
 LEVEL = 12  # of zstd; 19 takes thirty times as long for a tenth less of a published pack
 TOGETHER = 1 << 26
 """Bytes that are packed at once; a part's last files may be fewer."""
@@ -79,6 +81,7 @@ def pack(results: Path, folder: Path, *, networks: bool = False) -> int:
                 count += _write(Path(made) / name, _held_in(results, HELD[name]))
             for name in reversed(wanted):  # the records last: with them the folder counts as a pack
                 os.replace(Path(made) / name, folder / name)
+        _copy_settings(results, folder)
     return count
 
 
@@ -108,12 +111,20 @@ def unpack(packed: Path, folder: Path) -> int:
                 fits = [name for name in ("fits",) if (Path(made) / name).exists()]
                 for name in ("schema.json", *fits, *reversed(ENDINGS)):  # without plans, the last, nothing is planned
                     os.replace(Path(made) / name, folder / name)
+            _copy_settings(packed, folder)
     except BaseException:
         if is_new:
             with contextlib.suppress(OSError):  # there was no room for it
                 folder.rmdir()
         raise
     return count
+
+
+def _copy_settings(source: Path, folder: Path) -> None:
+    """Copies chosen settings, which lie beside a pack, because commands read them as files; those there stay."""
+    for file in sorted(source.glob(f"*{SETTINGS}")):
+        with contextlib.suppress(FileExistsError), (folder / file.name).open("xb") as copy:
+            copy.write(read_plain(file)[0])
 
 
 def files_of(folder: Path) -> Path:
