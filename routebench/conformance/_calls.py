@@ -7,7 +7,7 @@ allowed, nothing can be said, and the input is left out.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -26,6 +26,8 @@ from routebench.routing.base import NotFinite
 OUTPUTS = ("poses", "activations", "logits", "loss")
 LEAVES = ("poses", "activations", "weight")
 """Tensors of a problem that gradients are taken for."""
+WRITTEN = {"poses": "the children's poses", "activations": "the children's activations", "weight": "weights of votes"}
+"""These tensors in words."""
 FLOOR = {torch.float64: 1e-6, torch.float32: 1e-4}
 """Always allowed: well above rounding and the constants that code adds to denominators (1e-8), well below a fault."""
 MARGIN = 30
@@ -86,7 +88,8 @@ def call(
         watch: keep the coupling of every pass.
         seed: the seed of torch's generator, during the call.
     """
-    leaves = tuple(getattr(problem, name).detach().clone().requires_grad_(gradients) for name in LEAVES)
+    given_to = [getattr(problem, name).detach() for name in LEAVES]
+    leaves = tuple(one.clone().requires_grad_(gradients) for one in given_to)
     poses, activations, weight = leaves
     problem = replace(problem, poses=poses, activations=activations, weight=weight)
     seen: list[Tensor] = []
@@ -95,6 +98,7 @@ def call(
             routed = _route(method, problem, seen if watch else None)
             given = {name: getattr(routed, name) for name in OUTPUTS}
             outputs = {name: value for name, value in given.items() if value is not None}
+            _expect_unchanged(given_to, leaves)
             found = _gradients([outputs[name] for name in of if name in outputs], leaves) if gradients else {}
     except Exception as error:  # noqa: BLE001  # whatever a method raises is a finding, not a crash
         return Trial(error=in_one_line(error))
@@ -102,6 +106,13 @@ def call(
         seen.append(routed.coupling)
     outputs = {name: value.detach() for name, value in outputs.items()}
     return Trial(outputs, found, tuple(coupling.detach() for coupling in seen))
+
+
+def _expect_unchanged(before: Iterable[Tensor], after: Iterable[Tensor]) -> None:
+    """Raises RoutingError where a method wrote into what it was given, which the network reads as well."""
+    for name, one, other in zip(LEAVES, before, after, strict=True):
+        if not torch.equal(one.nan_to_num(), other.detach().nan_to_num()):
+            raise RoutingError(f"it overwrites {WRITTEN[name]} that it is given; work on a copy, such as `x.clone()`")
 
 
 def in_one_line(error: Exception) -> str:

@@ -235,6 +235,26 @@ class Raises(Broken):
         return next(itertools.islice([votes.shape], 1))
 
 
+@routing.register("broken-overwrites")
+class OverwritesPoses(Broken):
+    """Scales the children's poses in place, without telling autograd."""
+
+    def route(self, votes, activations):
+        with torch.no_grad():
+            votes.poses_below.mul_(0.5)
+        return super().route(votes, activations)
+
+
+@routing.register("broken-overwrites-activations")
+class OverwritesActivations(Broken):
+    """Clears the children's activations once it has read them."""
+
+    def route(self, votes, activations):
+        routed = super().route(votes, activations * 1)
+        activations.data.zero_()
+        return routed
+
+
 @routing.register("broken-first-is")
 class FirstIsAnother(Broken):
     """Says that one iteration is another method, which it is not: coupling begins uneven."""

@@ -123,6 +123,16 @@ def test_what_a_method_raises_is_one_fault_and_nothing_more_is_asked(broken):
     assert {finding.outcome for finding in rest} == {Status.NOT_CHECKED}
 
 
+OVERWRITES = {"overwrites": "the children's poses", "overwrites-activations": "the children's activations"}
+
+
+@pytest.mark.parametrize("name", OVERWRITES)
+def test_a_method_that_overwrites_what_it_is_given_is_found(broken, name):
+    trial = first_problem(broken[name]).plain[0].trial
+    for gradients in (False, True):
+        assert f"it overwrites {OVERWRITES[name]} that it is given" in trial(gradients=gradients).error
+
+
 def test_what_cannot_be_compared_is_not_called_wrong(broken):
     inputs = replace(first_problem(broken["random"]), repeats=False)
     for found in (images_apart(inputs), measured(Claim.CHILD_ORDER, inputs), *options(inputs)):
@@ -130,4 +140,4 @@ def test_what_cannot_be_compared_is_not_called_wrong(broken):
 
 
 def test_every_broken_method_is_tested(broken):
-    assert set(broken) == {*SAID, *MORE, "nothing", "call", "first-is", "first-is-unknown"}
+    assert set(broken) == {*SAID, *MORE, *OVERWRITES, "nothing", "call", "first-is", "first-is-unknown"}
