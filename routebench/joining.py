@@ -131,7 +131,7 @@ def ranked(method: "str | Path | type[RoutingMethod]", asked: RankOptions, tell:
     wanted = _wanted(method, asked)
     ranking.expect_primary(wanted.board, asked.until)
     known = ranking.published(wanted.board, asked.beside)
-    page = asked.output or asked.results / f"rank.{'.'.join(wanted.board.part)}.html"
+    page = asked.output or asked.results / wanted.page
     atomic.expect_place(page, "the board", named=asked.output is not None)
     ranking.expect_comparable(wanted, known)
     _expect_conforming(method, wanted)
@@ -177,7 +177,10 @@ def listed_ranking(method: str | Path, asked: RankOptions) -> "Ahead":
     from routebench import ranking
 
     wanted = _wanted(method, asked)
-    return ranking.ahead(wanted, ranking.published(wanted.board, asked.beside))
+    ranking.expect_primary(wanted.board, asked.until)
+    known = ranking.published(wanted.board, asked.beside)
+    ranking.expect_comparable(wanted, known)
+    return ranking.ahead(wanted, known)
 
 
 def _wanted(method: "str | Path | type[RoutingMethod]", asked: RankOptions) -> "Wanted":

@@ -243,7 +243,7 @@ class RankOptions(Execution):
         "(boards full and mnist)",
         "POINTS", Gt(0),
     )  # fmt: skip
-    output: File = File(None, "the page; rank.SUITE.PRESET.html in the results folder by default", "FILE")
+    output: File = File(None, "the page; rank.METHOD.SUITE.PRESET.html in the results folder by default", "FILE")
 
 
 @described

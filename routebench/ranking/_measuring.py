@@ -53,6 +53,11 @@ class Wanted:
     method: str
     asked: RankOptions = field(default_factory=RankOptions)
 
+    @property
+    def page(self) -> str:
+        """The name of the page by default."""
+        return f"rank.{_as_file(self.method)}.{'.'.join(self.board.part)}.html"
+
     def command(self, name: str, suite: str, preset: str, *others: str) -> list[str]:
         """The command that does one stage alone, for `reproduce`.
 

@@ -80,7 +80,7 @@ def test_what_is_ranked_is_the_boards_measure(attacked, routebench_in, tmp_path)
     ]
     (told,) = re.findall(r"★ Sharper: place [^,]+, (\d+)", found.out)
     assert len(values) == 2 and int(told) == pytest.approx(sum(values) / 2, abs=0.5)
-    assert "10 attacked images" in (tmp_path / "own" / "rank.attacked.quick.html").read_text()
+    assert "10 attacked images" in (tmp_path / "own" / "rank.sharper.attacked.quick.html").read_text()
     refused = routebench_in(
         "submit", file, *fixed[:4], "--results", "own", "--who", "A", "--licence", "MIT", "-o", "sent"
     )

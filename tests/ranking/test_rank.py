@@ -57,7 +57,7 @@ def flipped(published):
 
 def test_the_method_stands_on_the_board_with_a_place(ranked):
     found, results = ranked
-    assert found.left == 0 and found.page == results / "rank.tiny.quick.html"
+    assert found.left == 0 and found.page == results / "rank.sharper.tiny.quick.html"
     mine = [row for row in found.standing.rows if row.is_mine]
     assert [row.method.label for row in mine] == ["sharper"] and found.standing.seeds == 3
     assert found.standing.ranks is not None and found.told[0].startswith("★ Sharper: place ")

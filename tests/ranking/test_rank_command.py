@@ -49,8 +49,15 @@ def test_a_call_within_a_budget_goes_on_and_a_third_has_nothing_to_do(rank, tmp_
     assert again.code == 0 and "nothing to run" in again.out
     answer = [line for line in whole.out.splitlines() if line.startswith("★ Sharper: place")]
     assert answer and answer[0] in again.out
-    assert (tmp_path / "own" / "rank.tiny.quick.html").is_file()
-    assert "page: own/rank.tiny.quick.html" in again.out
+    assert (tmp_path / "own" / "rank.sharper.tiny.quick.html").is_file()
+    assert "page: own/rank.sharper.tiny.quick.html" in again.out
+
+
+def test_a_board_without_the_published_settings_is_refused_before_anything_runs(routebench_in, board, tmp_path):
+    file = made.method(tmp_path)
+    (tmp_path / "tiny.toml").write_text(made.SUITE.replace('settings = "tiny.quick.settings.json"\n', ""))
+    found = routebench_in("rank", file, "--board", "tiny.toml:quick", "--beside", board[1], "--dry-run")
+    assert found.code == 2 and "expected uniform routing as in the published results" in found.error, found
 
 
 def test_only_the_method_is_tuned_whatever_baselines_the_board_has(rank, routebench_in, tmp_path):
