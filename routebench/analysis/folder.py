@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas import DataFrame
@@ -100,8 +99,8 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
         raise NothingPlanned(path, store.warnings)
     kept = store.records()
     results = kept.table()
-    colours, arrays = colours_of(planned["label"]), _arrays_in(store, kept)
-    correct = _correct_in(arrays)
+    colours = colours_of(planned["label"])
+    arrays, correct = _arrays_in(store, kept), cache(store.correct)
     parts, plans = [], {}
     shipped = {suite["name"] for suite in catalogue(kinds=("suites",))["suites"]}
     heads = (_in_words_of_today(plan) if plan["suite"] in shipped else plan for plan in store.plan_heads())
@@ -213,15 +212,6 @@ def _arrays_in(store: Store, kept: Records) -> Callable[[str], Mapping[str, NDAr
     known = zip(*(kept.facts[name].items() for name in ("cell", "has_arrays")), strict=True)
     named = {cell for cell, has_arrays in known if has_arrays}
     return lambda cell: store.arrays(cell) if cell in named else {}
-
-
-def _correct_in(arrays: Callable[[str], Mapping[str, NDArray[Any]]]) -> Callable[[str], NDArray[np.bool_] | None]:
-    @cache
-    def correct(cell: str) -> NDArray[np.bool_] | None:
-        found = arrays(cell).get("correct")
-        return None if found is None else found.astype(bool)
-
-    return correct
 
 
 APART = (

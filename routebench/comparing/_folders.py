@@ -134,8 +134,7 @@ class Side:
     def correct(self, cell: MeasuredCell) -> NDArray[np.bool_] | None:
         """(n_test,) whether each test image is right; None if it was not kept."""
         if cell.key not in self.kept:
-            found = self.store.arrays(cell.key).get("correct") if cell.has_arrays else None
-            self.kept[cell.key] = None if found is None or found.ndim != 1 else found.astype(bool)
+            self.kept[cell.key] = self.store.correct(cell.key) if cell.has_arrays else None
         return self.kept[cell.key]
 
     def facts(self, name: str) -> list[str]:

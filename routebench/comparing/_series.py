@@ -257,7 +257,7 @@ def _right(series: PairedSeries, seed: int, base: Side, head: Side) -> NDArray[n
     if ours is None or theirs is None or ours.shape != theirs.shape:
         return None
     sides = ((ours, series.base[seed]), (theirs, series.head[seed]))
-    if any(abs(100 * right.mean() - values.mean()) > 1e-3 for right, values in sides):
+    if any(abs(100 * right.mean() - values.mean()) > 1e-3 for right, values in sides):  # of another metric
         return None
     return np.stack([ours, theirs])
 

@@ -45,10 +45,10 @@ def ship(results: Path, board: Board, folder: Path) -> int:
         slim.prepare()
         for key in sorted(cells):
             record = found.store.record(key)
-            answers = found.store.arrays(key) if board.measure == ACCURACY else {}
-            if record is None or (board.measure == ACCURACY and "correct" not in answers):
+            answers = found.store.correct(key) if board.measure == ACCURACY else None
+            if record is None or (board.measure == ACCURACY and answers is None):
                 raise UserError(f"{str(results)!r}: expected a result of {key} with its answers, got none")
-            correct = {"correct": torch.from_numpy(answers["correct"].astype("uint8"))} if answers else {}
+            correct = {} if answers is None else {"correct": torch.from_numpy(answers.astype("uint8"))}
             slim.write_record(_slim(record, board), correct)
         for plan in found.store.plans():
             own = [cell.as_dict() for cell in plan.cells if cell.cell in cells]

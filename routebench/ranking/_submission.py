@@ -113,14 +113,14 @@ def _fault_of_answers(record: Record, store: Store) -> str:
     """The reason why a record's accuracy does not follow from its answers; empty if it does."""
     if record.status != "ok" or record.identity.is_trial:
         return ""
-    correct = store.arrays(record.cell).get("correct")
+    correct = store.correct(record.cell)
     values = [
         one["value"] for one in record.metrics
         if (one["metric"], one["split"], one["test_iterations"]) == ("accuracy", "test", record.identity.iterations)
     ]  # fmt: skip
-    if correct is None or len(values) != 1:
+    if len(values) != 1 or "correct" not in store.arrays(record.cell):
         return f"run {record.cell}: expected one test accuracy and the answers behind it"
-    agrees = abs(100 * float(correct.mean()) - values[0]) < 1e-6
+    agrees = correct is not None and abs(100 * float(correct.mean()) - values[0]) < 1e-6
     return "" if agrees else f"run {record.cell}: its answers give another accuracy than it says"
 
 

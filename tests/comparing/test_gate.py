@@ -5,10 +5,12 @@ import shutil
 import numpy as np
 import pytest
 
-from routebench.analysis import Verdict
+from routebench.analysis import Verdict, open_folder
 from routebench.comparing import Tolerance, Wishes, as_text, compare_folders
 from routebench.comparing._verdicts import ALL, METHOD, SETTING
 from routebench.errors import UserError
+from routebench.registry import analyses
+from routebench.report import answers, comparison_table
 from tests.comparing.planted import COST, headline, in_turn, lose, set_correct, trained_again, write
 
 
@@ -284,7 +286,44 @@ def test_one_seed_is_tested_by_image(tmp_path, fixed_rng):
     assert (many.exit_code, few.exit_code) == (1, 0)
 
 
-def test_correctness_that_does_not_belong_to_the_metric_is_not_used(tmp_path):
+ODD_ANSWERS = {
+    "sevens": lambda right: np.full_like(right, 7),
+    "halves": lambda right: np.full(right.shape, right.mean()),
+    "no numbers": lambda right: np.full(right.shape, np.nan, dtype=np.float32),
+    "inverted": lambda right: 1 - right,
+    "ten of them": lambda right: right[:10],
+    "none": lambda right: right[:0],
+    "a scalar": lambda right: right[0],
+    "a matrix": lambda right: right.reshape(2, -1),
+    "one image more": lambda right: np.where(np.arange(right.size) == right.argmin(), 1, right).astype(np.uint8),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_ANSWERS)
+def test_answers_that_contradict_their_record_are_told_and_left_out(published, tmp_path, odd):
+    odd_one = min(file.stem for file in (published / "records").iterdir())
+
+    def other(record, arrays):
+        if record["cell"] == odd_one:
+            arrays["correct"] = np.array(ODD_ANSWERS[odd](arrays["correct"]))
+
+    head = write(tmp_path / "head", other, keep=headline)
+    compared = compare_folders(published, head, Wishes(metrics=("accuracy",)))
+    assert compared.exit_code == 3
+    (told,) = compared.damaged
+    assert "HEAD: arrays/" in told and "correct: " in told
+    assert not compared.with_verdict(Verdict.REGRESSION, Verdict.IMPROVEMENT)
+    folder = open_folder(head)
+    assert (
+        analyses["accuracy-table"](folder.parts[0])
+        .shown()
+        .equals(analyses["accuracy-table"](open_folder(published).parts[0]).shown())
+    )
+    comparison_table(answers(folder))
+    assert [told.removeprefix("HEAD: ")] == folder.warnings
+
+
+def test_answers_of_no_metric_are_not_used(tmp_path):
     def other(record, arrays):
         arrays["correct"] = 1 - arrays["correct"]
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from routebench.atomic import clear_leftovers, expect_place, told_when_full, write_tensors, write_text
 from routebench.engine.results import _checksum as checksum
 from routebench.engine.results import _plan_table as plans
+from routebench.engine.results._answers import CORRECT, right_of
 from routebench.engine.results._checks import expect_key, is_key
 from routebench.engine.results._fit_files import gone_from_fits, notes_of
 from routebench.engine.results._folder import CHANGED, LOST, UNREADABLE, Reader, other_schema
@@ -30,6 +31,7 @@ from routebench.given import checked
 from routebench.received import expect_plain, read_plain
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
     import torch
 
@@ -207,6 +209,20 @@ class Store:
         self._reader.set_aside(file, known, CHANGED)
         return {}
 
+    def correct(self, key: str) -> "NDArray[np.bool_] | None":
+        """(n_test,) whether a run has each test image right; None if it was not kept.
+
+        Answers that contradict the run's record are told, and count as not kept.
+        """
+        found = self._read(self._file("records", key))
+        return None if found is None or not found.arrays else self._right(found, self.arrays(key))
+
+    def _right(self, record: Record, arrays: Mapping[str, NDArray[Any]]) -> "NDArray[np.bool_] | None":
+        found, fault = right_of(record, arrays)
+        if fault:
+            self._reader.warn(f"arrays/{record.cell}.safetensors is damaged: {CORRECT}: {fault}; it is left out")
+        return found
+
     def verify(self) -> tuple[int, int]:
         """Verifies every file that a record or a fit names. Changed files are set aside, and missing ones told.
 
@@ -220,6 +236,8 @@ class Store:
         records = map(self._read, sorted((self.files / "records").glob("*.json")))  # whatever an index holds
         for record in (one for one in records if one is not None and self._counts(one)):
             count += 1
+            if record.arrays:
+                self._right(record, self.arrays(record.cell))
             for name, known in (record.files or {}).items():
                 file = self.files / name
                 if name.startswith("arrays/"):

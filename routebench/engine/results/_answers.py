@@ -1,0 +1,47 @@
+"""Right or wrong per test image: the array `correct` of a run, held against what its record says."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routebench.engine.results._record import Record
+
+CORRECT = "correct"
+ALIKE = 1e-3
+"""Points by which an accuracy may differ from the share of right answers: it is one of float32, perhaps."""
+
+
+def right_of(record: Record, arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.bool_] | None, str]:
+    """(n_test,) whether each test image is right, and no fault; or None, and why it cannot be told from the array.
+
+    Args:
+        record: the run's.
+        arrays: its raw outputs. Without answers there is no fault: not every protocol keeps some.
+    """
+    found, said = arrays.get(CORRECT), [*_accuracies(record)]
+    if found is None or (found.ndim == 1 and not found.size and not said):  # of a network that says no class
+        return None, ""
+    if found.ndim != 1 or not found.size:
+        return None, f"expected one answer per test image, got shape {list(found.shape)}"
+    if not np.isin(found, (0, 1)).all():
+        return None, "expected 1 and 0 for right and wrong, got other numbers"
+    share = 100 * float(found.mean(dtype=np.float64))
+    other = next((value for value in said if abs(share - value) > ALIKE), None)
+    if other is not None:
+        return None, f"{share:.2f} % of it is right, and the record says {other:.2f} %"
+    return found.astype(bool), ""
+
+
+def _accuracies(record: Record) -> Iterator[float]:
+    """The accuracy on all test images at the T trained with, which a record has once or never."""
+    for metric in record.metrics:
+        spot = metric["metric"], metric["split"], metric.get("epoch"), metric.get("where") or {}
+        as_trained = metric.get("test_iterations") in (None, record.identity.iterations)
+        if spot == ("accuracy", "test", None, {}) and as_trained and _is_number(metric["value"]):
+            yield float(metric["value"])
+
+
+def _is_number(value: Any) -> bool:
+    return value is not None and bool(np.isfinite(float(value)))
