@@ -71,7 +71,7 @@ class SuiteRun:
 
         store = Store(self.folder)
         found = store.current_results()
-        store.tell_gone()
+        store.tell_lost()
         store.tell()
         return found[found["cell"].isin([cell.key for part in self.planned for cell in part.plan.cells])]
 

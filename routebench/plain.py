@@ -11,7 +11,7 @@ LARGEST = 2**63 - 1
 """Largest integer that a table can hold."""
 DEPTH = 16
 """Largest depth of nested tables and lists."""
-_DIGITS = "expected integers of at most 64 bits, got a longer one"
+TOO_LONG = "expected integers of at most 64 bits, got a longer one"
 
 
 class NoPlainValue(ValueError):
@@ -30,7 +30,7 @@ def from_toml(text: bytes) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         raise
     except ValueError as error:  # Python converts no longer ones
-        raise NoPlainValue(_DIGITS) from error
+        raise NoPlainValue(TOO_LONG) from error
     except RecursionError as error:
         raise NoPlainValue(f"expected tables and lists at most {DEPTH} deep") from error
     if told := fault_of(content):
@@ -52,7 +52,7 @@ def fault_of(value: Any, key: str = "", depth: int = DEPTH) -> str:
         inner = ((key if name is None else f"{key}.{name}" if key else name, one) for name, one in parts)
         return next(filter(None, (fault_of(one, name, depth - 1) for name, one in inner)), "")
     if isinstance(value, int) and abs(value) > LARGEST:
-        return f"{at}{_DIGITS}, of {value.bit_length():,} bits"
+        return f"{at}{TOO_LONG}, of {value.bit_length():,} bits"
     if isinstance(value, float) and math.isnan(value):
         return f"{at}expected a number, got nan"
     if value is None or isinstance(value, str | bool | int | float):

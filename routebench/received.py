@@ -5,11 +5,13 @@ of the reader's own; a file of many gigabytes that takes no room on the sender's
 """
 
 import errno
+import json
 import os
 import stat
 from collections.abc import Iterable
 from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
 from routebench.errors import UserError
 
@@ -103,6 +105,18 @@ def _expect(file: Path | str, known: os.stat_result, most: int) -> None:
         raise NotPlain(file, f"it is {kind_of(known)}, not a file")
     if known.st_size > most:
         raise NotPlain(file, f"it has {known.st_size:,} bytes, and at most {most:,} bytes are read")
+
+
+def from_json(text: bytes | str) -> Any:
+    """Parses JSON that may come from anybody.
+
+    Raises:
+        ValueError: it is no JSON, no UTF-8, or too deep.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("lists or tables are too deep") from error
 
 
 def expect_folders(folder: Path, parts: Iterable[str], what: str) -> None:

@@ -1,5 +1,6 @@
 """Training one network: the loop, its checkpoints, and predictions."""
 
+import copy
 import json
 import math
 import os
@@ -16,12 +17,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from routebench.augmentations import augmented
-from routebench.checkpoint import Checkpoint, DamagedCheckpoint
+from routebench.checkpoint import Checkpoint, DamagedCheckpoint, are_alike
 from routebench.data import Images, Tokens, TrainingData
 from routebench.errors import Diverged, UserError
 from routebench.losses import OWN, Labels, loss_at_end, loss_named, reconstruction
 from routebench.models.network import Output, set_progress, trained_parts
 from routebench.optimizers import make_optimizer
+from routebench.received import from_json
 from routebench.recipe import Moment, Recipe
 
 EVALUATION_BATCH = 250
@@ -215,8 +217,8 @@ class _Loop:
             return []
         try:
             found = Checkpoint.read(file)
-            epochs = _epochs_of(found, self.network)
-            _expect_optimizer(found, type(self.optimiser).__name__)
+            epochs = _epochs_of(found, self.network, self.recipe)
+            _expect_optimizer(found, self.optimiser)
         except DamagedCheckpoint as error:
             aside = file.with_name(f"{file.name}.damaged")
             os.replace(file, aside)
@@ -389,22 +391,35 @@ class _DivergenceWatch:
             raise Diverged(step)
 
 
-def _epochs_of(found: Checkpoint, network: nn.Module) -> list[Epoch]:
+def _epochs_of(found: Checkpoint, network: nn.Module, recipe: Recipe) -> list[Epoch]:
     """The epochs that a checkpoint of this network has behind it."""
-    saved = {name: value.shape for name, value in found.weights.items()}
-    if saved != {name: value.shape for name, value in network.state_dict().items()}:
+    known = network.state_dict()
+    if not are_alike(found.weights, known) or (found.best and not are_alike(found.best, known)):
         raise DamagedCheckpoint("the checkpoint is of another network")
     try:
-        return [Epoch(**epoch) for epoch in json.loads(found.notes["epochs"])]
-    except (KeyError, ValueError, TypeError) as error:
-        raise DamagedCheckpoint(f"the checkpoint has no readable epochs: {error!r}") from error
+        epochs = [Epoch(**epoch) for epoch in from_json(found.notes["epochs"])]
+        numbers = [float(value) for epoch in epochs for value in asdict(epoch).values()]
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
+        raise DamagedCheckpoint(f"the checkpoint has no readable epochs: {error!r:.200}") from error
+    wanted = [*range(1, min(len(epochs), recipe.epochs) + 1)]
+    if not numbers or [epoch.epoch for epoch in epochs] != wanted:
+        raise DamagedCheckpoint(f"the checkpoint has other epochs than the first of {recipe.epochs}")
+    return epochs
 
 
-def _expect_optimizer(found: Checkpoint, name: str) -> None:
-    """Raises DamagedCheckpoint for the state of another optimizer; 0.1.0 wrote none, and had the RMSProp of torch."""
+def _expect_optimizer(found: Checkpoint, optimiser: torch.optim.Optimizer) -> None:
+    """Raises DamagedCheckpoint for another optimizer's state, or a part; 0.1.0 named none, and had torch's RMSProp."""
+    name = type(optimiser).__name__
     saved = found.notes.get("optimizer", "RMSprop" if name == "TensorFlowRMSProp" else name)
     if saved != name:
         raise DamagedCheckpoint(f"the checkpoint is of the optimizer {saved}, not {name}")
+    wanted = _moments_of_a_step(optimiser)
+    of_number = {key: key.partition(".")[0] for key in {*found.optimiser, *wanted}}
+    there = {of_number[key] for key in found.optimiser}
+    # a parameter that no loss reaches has no state
+    expected = {key: value for key, value in wanted.items() if of_number[key] in there}
+    if not are_alike(found.optimiser, expected) or (wanted and not there):
+        raise DamagedCheckpoint(f"the checkpoint has another state of {name} than its parameters have")
 
 
 def _generator(device: torch.device | str, seed: int, epoch: int, stream: int) -> torch.Generator:
@@ -430,6 +445,16 @@ def _moments(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
         for name, value in entries.items()
         if isinstance(value, Tensor)
     }
+
+
+def _moments_of_a_step(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The state as a step of all parameters leaves it, of a copy."""
+    twin = copy.deepcopy(optimiser)
+    for group in twin.param_groups:
+        for parameter in group["params"]:
+            parameter.grad = torch.zeros_like(parameter)
+    twin.step()
+    return _moments(twin)
 
 
 def _restore_moments(optimiser: torch.optim.Optimizer, moments: dict[str, Tensor]) -> None:

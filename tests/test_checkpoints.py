@@ -174,3 +174,70 @@ class TestDamagedCheckpoint:
             Checkpoint({"w": torch.zeros(2)}, {}, {}, {}).write(file)
         assert Checkpoint.read(file).weights["w"].tolist() == [1, 1]
         assert [found.name for found in tmp_path.iterdir()] == [file.name]
+
+
+@pytest.fixture(scope="module")
+def stopped(data, tmp_path_factory):
+    """A checkpoint of two of three epochs."""
+    file = tmp_path_factory.mktemp("stopped") / "checkpoint.safetensors"
+    with pytest.raises(Interruption):
+        trained(data, checkpoint=file, on_progress=interrupt_after(2, 3))
+    return Checkpoint.read(file)
+
+
+def moments(change):
+    """An edit of the optimizer's part."""
+    return lambda found: replace(found, optimiser=change(dict(found.optimiser)))
+
+
+def epochs(text):
+    return lambda found: replace(found, notes={**found.notes, "epochs": text(found.notes["epochs"])})
+
+
+EDITS = {
+    "a key that is no number": moments(lambda own: {**own, "x.y": torch.zeros(1)}),
+    "a key without a name": moments(lambda own: {**own, "7": torch.zeros(1)}),
+    "a parameter too many": moments(lambda own: {**own, "999.exp_avg": torch.zeros(1)}),
+    "a moment missing": moments(lambda own: {key: own[key] for key in own if not key.endswith("0.exp_avg")}),
+    "one of two moments missing": moments(lambda own: {key: own[key] for key in own if not key.endswith("exp_avg")}),
+    "another shape": moments(lambda own: {**own, "0.exp_avg": torch.zeros(3, 3)}),
+    "whole numbers": moments(lambda own: {key: value.long() for key, value in own.items()}),
+    "no moments": moments(lambda own: {}),
+    "integer weights": lambda found: replace(found, weights={k: v.long() for k, v in found.weights.items()}),
+    "integer best weights": lambda found: replace(found, best={k: v.long() for k, v in found.weights.items()}),
+    "half of the best weights": lambda found: replace(found, best=dict([*found.weights.items()][:1])),
+    "nested epochs": epochs(lambda text: "[" * 100_000 + "]" * 100_000),
+    "fifty epochs": epochs(lambda text: json.dumps(json.loads(text)[:1] * 50)),
+    "an epoch twice": epochs(lambda text: json.dumps(json.loads(text)[:1] * 2)),
+    "no epoch": epochs(lambda text: "[]"),
+    "a loss that is a list": epochs(lambda text: json.dumps([{**one, "train_loss": []} for one in json.loads(text)])),
+    "a loss that is a word": epochs(lambda text: json.dumps([{**one, "train_loss": "x"} for one in json.loads(text)])),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_checkpoint_with_another_part_is_set_aside_and_training_starts_anew(data, stopped, tmp_path, edit):
+    file, shares = tmp_path / "checkpoint.safetensors", []
+    EDITS[edit](stopped).write(file)
+    with pytest.warns(UserWarning, match="training starts anew, because .*checkpoint"):
+        trained(data, checkpoint=file, on_progress=shares.append)
+    assert min(shares) < 1 / 3
+    assert (tmp_path / "checkpoint.safetensors.damaged").exists()
+
+
+def test_a_changed_number_is_found_by_the_checksum(stopped, tmp_path):
+    file = tmp_path / "checkpoint.safetensors"
+    stopped.write(file)
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 4
+    file.write_bytes(content)
+    with pytest.raises(DamagedCheckpoint, match="is not what was written"):
+        Checkpoint.read(file)
+
+
+def test_a_checkpoint_without_a_checksum_is_read(stopped, tmp_path):
+    file = tmp_path / "checkpoint.safetensors"
+    parts = {"weights": stopped.weights, "optimiser": stopped.optimiser, "best": stopped.best}
+    tensors = {f"{part}/{name}": value for part, values in parts.items() for name, value in values.items()}
+    save_file(tensors, file, metadata=stopped.notes)
+    assert Checkpoint.read(file).notes == stopped.notes

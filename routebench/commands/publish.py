@@ -1,5 +1,6 @@
 """`routebench publish`: a results folder packed into two files, to commit, attach or send."""
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -29,6 +30,10 @@ def command(folder: Path, output: Path, unpacks: bool, networks: bool) -> None:
         raise UserError("--networks: expected a results folder to pack, got --unpack, which unpacks all; leave one out")
     if unpacks:
         files = unpack(folder, output)
+        store = existing(output)
+        with options.warning_of(store), contextlib.suppress(UserError):  # of an earlier schema, which `migrate` reads
+            store.records()
+            store.tell_lost()
         tell(f"unpacked: {files:,} files in {shown(output)}")
         answer(lambda: {"folder": output, "files": files})
         return

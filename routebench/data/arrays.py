@@ -1,8 +1,8 @@
 """Your own arrays in one file as a data set: pictures, or the features that a large network gave of them."""
 
 import difflib
-import json
 import logging
+import math
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +24,7 @@ from routebench.data.labels import described
 from routebench.data.tokens import PIECE, Tokens
 from routebench.data.unused import near
 from routebench.errors import FilesMissing, UserError, shown
+from routebench.received import from_json
 from routebench.registry import datasets
 
 PARTS = ("train", "val", "test")
@@ -228,7 +229,7 @@ def _map_safetensors(file: Path, used: Collection[str]) -> tuple[dict[str, Tenso
     """Arrays of a file whose header is sound, all of them views of one map of it; nothing is written back."""
     with file.open("rb") as opened:
         start = 8 + int.from_bytes(opened.read(8), "little")
-        header = json.loads(opened.read(start - 8))
+        header = from_json(opened.read(start - 8))
     content = torch.from_numpy(np.memmap(file, np.uint8, mode="c"))[start:]
     found = {}
     for name in sorted(used & header.keys()):
@@ -254,7 +255,7 @@ def _signed(name: str, numbers: NDArray[Any]) -> Tensor:
 
 def _class_names(text: str) -> list[str]:
     try:
-        names = json.loads(text)
+        names = from_json(text)
     except ValueError:
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -270,6 +271,8 @@ def _read_npz(file: Path, used: Collection[str]) -> tuple[dict[str, Tensor], lis
             if name == entry.filename or name not in used:
                 others.append(name)
                 continue
+            if name in found:
+                raise UserError(f"expected each array once, got {name} again")
             array = _array(file, archive, entry, name)
             native = array.astype(array.dtype.newbyteorder("="), copy=False)
             unsigned = native.dtype in (np.uint16, np.uint32, np.uint64)
@@ -286,6 +289,9 @@ def _array(file: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: s
         if dtype.kind not in "biuf" or dtype.itemsize > np.dtype(np.float64).itemsize:
             raise UserError(f"expected arrays of numbers, got {name} of type {dtype}")
         before = opened.tell()
+        held, told = entry.file_size - before, math.prod(shape) * dtype.itemsize
+        if held != told:
+            raise UserError(f"expected {told:,} bytes of {name}, whose header says {shape} of {dtype}, got {held:,}")
         if entry.compress_type == zipfile.ZIP_STORED:
             while opened.read(PIECE):  # whose end has a checksum
                 pass

@@ -22,6 +22,7 @@ from routebench.data.backbones import Pretrained
 from routebench.data.dataset import Dataset, Images
 from routebench.errors import FULL, UserError, shown
 from routebench.quantities import spoken
+from routebench.received import from_json
 from routebench.terminal import note
 
 BATCH = 64
@@ -158,8 +159,8 @@ def _header_of(file: Path) -> bytes:
 def _told_by(header: bytes) -> dict[str, Any]:
     """All that the header of a file tells of its extraction; nothing, of a file that is none."""
     with contextlib.suppress(ValueError, TypeError, LookupError):
-        known = json.loads(header[8:])
-        return {**json.loads(known["__metadata__"]["routebench"]), "numbers": known["train_features"]["dtype"]}
+        known = from_json(header[8:])
+        return {**from_json(known["__metadata__"]["routebench"]), "numbers": known["train_features"]["dtype"]}
     return {}
 
 
@@ -293,7 +294,7 @@ class _Extraction:
 def _noted(known: Path) -> tuple[bytes, int]:
     """The header of the file that is being written, and the number of images that are done."""
     with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):  # a damaged note is of another
-        found = json.loads(known.read_text())
+        found = from_json(known.read_text())
         return found["header"].encode("latin1"), int(found["done"])
     return b"", 0
 

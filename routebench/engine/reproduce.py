@@ -1,7 +1,6 @@
 """Reproduces a record: prints its command and what differs now, and executes its run again."""
 
 import difflib
-import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,7 +39,7 @@ from routebench.engine.running import (
 from routebench.engine.suites import Cell, NamedParts, cell_of, code_behind, expect_name, parts_of
 from routebench.errors import UserError
 from routebench.options import MOST_THREADS
-from routebench.received import read_plain
+from routebench.received import from_json, read_plain
 from routebench.registry import (
     Registry,
     datasets,
@@ -258,7 +257,7 @@ def _looked_up(known: Identity) -> list[tuple[str, Registry, str]]:
 def _key_then(record: Record) -> str:
     """The run's key for the code that made the record, which may be of an earlier schema."""
     try:
-        before = json.loads(str(record.others.get("earlier", "")))["cell"]
+        before = from_json(str(record.others.get("earlier", "")))["cell"]
     except (ValueError, LookupError, TypeError, RecursionError):
         return record.cell
     return expect_key(before)

@@ -9,7 +9,7 @@ from typing import Any
 from routebench.analysis._runs import Runs
 from routebench.analysis.folder import Folder
 from routebench.engine.results import Record
-from routebench.received import open_plain
+from routebench.received import from_json, open_plain
 from routebench.report import Origins, lines_of, origins_of
 
 METADATA = b"routebench"
@@ -62,7 +62,7 @@ def provenance_of_parquet(file: Path | str) -> Provenance:
     from pyarrow import parquet
 
     with open_plain(file, named=True) as opened:
-        return Provenance(**json.loads(parquet.read_schema(opened).metadata[METADATA]))
+        return Provenance(**from_json(parquet.read_schema(opened).metadata[METADATA]))
 
 
 def _facts(record: Record) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The published comparisons that a method can join, and where their results lie."""
 
 import hashlib
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from routebench.analysis import Runs, open_folder
 from routebench.engine.results import Record, Store
 from routebench.engine.suites import load_suite
 from routebench.errors import UserError, unknown
-from routebench.received import read_plain
+from routebench.received import from_json, read_plain
 
 FOLDER = Path(__file__).parent / "boards"
 ACCURACY = "accuracy"
@@ -186,7 +185,7 @@ def _origin(board: Board) -> str:
     """
     told = f"{board.title}: its published results are damaged; install routebench again, or name a pack with --beside"
     try:
-        sums = json.loads(read_plain(board.folder / SUMS)[0])
+        sums = from_json(read_plain(board.folder / SUMS)[0])
         held = {name: hashlib.sha256(read_plain(board.folder / name)[0]).hexdigest() for name in PACKED}
     except (OSError, ValueError) as error:
         raise UserError(told) from error

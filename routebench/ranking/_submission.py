@@ -1,7 +1,6 @@
 """A ranked method as a folder that others can verify: code, settings, trials, records, answers, provenance, licence."""
 
 import hashlib
-import json
 import math
 import os
 import shutil
@@ -28,7 +27,7 @@ from routebench.options import RankOptions
 from routebench.ranking._boards import ACCURACY, PACKED, PublishedBoard, board_of, published
 from routebench.ranking._measuring import Wanted, best_of, label_of, part_of
 from routebench.ranking._standing import Machines, Standing, standing_of
-from routebench.received import read_plain
+from routebench.received import from_json, read_plain
 from routebench.registry import layout_of
 
 FORMAT = 1
@@ -383,7 +382,7 @@ def _about(folder: Path) -> tuple[dict[str, Any], str]:
     """
     try:
         text = read_plain(folder / ABOUT, named=True)[0]
-        content = json.loads(text)
+        content = from_json(text)
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"expected a submission, as `routebench submit` writes it, got {str(folder)!r}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:

@@ -1,12 +1,11 @@
 """Finds the page of performance over commits, if any."""
 
-import json
 import os
 import re
 from pathlib import Path
 from urllib.parse import quote
 
-from routebench.received import read_plain
+from routebench.received import from_json, read_plain
 
 USUAL = ".asv/html"
 DOCUMENTED = "build/site/history.html"
@@ -29,7 +28,7 @@ def asv_pages(results: Path, page: Path) -> str | None:
 def _configured(folder: Path) -> str:
     """The output folder in `asv.conf.json` (JSON with comments), else asv's default."""
     try:
-        known = json.loads(COMMENT.sub("", read_plain(folder / "asv.conf.json")[0].decode()))
+        known = from_json(COMMENT.sub("", read_plain(folder / "asv.conf.json")[0].decode()))
         return str(known.get("html_dir", USUAL))
     except (OSError, ValueError, AttributeError):  # it is asv's file to complain about
         return USUAL

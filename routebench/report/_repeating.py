@@ -1,6 +1,5 @@
 """The command that repeats the numbers of a part of a report."""
 
-import json
 import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from routebench.analysis import wording
 from routebench.analysis._runs import Runs
 from routebench.engine.results import Record
 from routebench.quantities import written
+from routebench.received import from_json
 from routebench.registry import suite_files
 
 
@@ -103,7 +103,7 @@ def _trials_of_preset(suite: str, preset: str) -> set[str]:
         named = tomllib.loads(files[suite].read_text("utf-8"))["presets"][preset]["settings"]
         owners = (files[suite], files.get(named.partition(".")[0], files[suite]))
         text = next(file for owner in owners if (file := owner.parent / named).exists()).read_text("utf-8")
-        content = json.loads(text)
+        content = from_json(text)
         return {str(choice.get("trials") or content["digest"]) for choice in content["choices"]}
     except (LookupError, OSError, ValueError, StopIteration):
         return set()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,7 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from routebench import load_arrays, load_results
-from routebench.commands import status
+from routebench.analysis import open_folder
+from routebench.commands import publish, status
 from routebench.engine.results import Store
 from routebench.engine.results import _index as index
 from routebench.engine.results import _store as engine_store
@@ -202,7 +204,12 @@ def test_a_damaged_plan_is_set_aside(done, store):
     assert len(load_results(store.path)) == 8
 
 
-@pytest.mark.parametrize("damage", ["", "[]", '{"schema": "1"', "folder"])
+NESTED = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "[]", '{"schema": "1"', NESTED, "folder"], ids=["empty", "list", "cut", "nested", "folder"]
+)
 def test_a_damaged_schema_file_is_written_anew(done, store, damage):
     file = store.path / "schema.json"
     file.unlink()
@@ -270,6 +277,79 @@ def test_no_content_of_a_plan_stops_a_reader(done, store, where):
     assert store.planned().empty
     (warning,) = store.warnings
     assert file.name in warning
+
+
+PLANS = {
+    "a number": lambda plan: plan.update(primary=5),
+    "a list": lambda plan: plan.update(primary=[]),
+    "other keys": lambda plan: plan.update(primary={"a": 1}),
+    "a first stage in words": lambda plan: plan.update(primary={"first": "x", "margin": 0.5}),
+    "a margin in words": lambda plan: plan.update(primary={"first": 1, "margin": "x"}),
+    "a margin of nothing": lambda plan: plan.update(primary={"first": 1, "margin": 0}),
+    "a width in words": lambda plan: plan.update(primary={"first": 1, "margin": 0.5, "half_width": "x"}),
+    "a pair that is a number": lambda plan: plan.update(primary={"first": 1, "margin": 0.5, "pairs": [5]}),
+    "a pair of one": lambda plan: plan.update(primary={"first": 1, "margin": 0.5, "pairs": [{"ours": {}}]}),
+    "no suite": lambda plan: plan.pop("suite"),
+    "no text for a suite": lambda plan: plan.update(suite=[1]),
+    "a point that is a number": lambda plan: plan["cells"][0]["identity"].update(tuning={"point": 5}),
+    "a score in words": lambda plan: plan["cells"][0]["identity"].update(tuning={"score": "x"}),
+    "a score that is a list": lambda plan: plan["cells"][0]["identity"].update(tuning={"score": [1]}),
+}
+
+
+@pytest.mark.parametrize("sealing", [sealed, json.dumps], ids=["sealed", "without a checksum"])
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_of_another_form_is_set_aside(done, store, name, sealing):
+    (file,) = (store.path / "plans").glob("*.json")
+    content = json.loads(file.read_text())
+    del content["checksum"]
+    PLANS[name](content)
+    file.write_text(sealing(content))
+    with pytest.raises(UserError, match=re.escape(f"plans/{file.name} could not be read")):
+        open_folder(store.path)
+
+
+VALUES = {
+    "more than all": ("accuracy", "%", 150.0), "less than nothing": ("accuracy", "%", -5.0),
+    "a little more": ("accuracy", "%", 100.01), "far too much": ("accuracy", "%", 1e308),
+    "seconds before": ("fit_seconds", "s", -1.0), "a share of two": ("dead_share", "", 2),
+    "an index below": ("gini", "", -0.1), "an integer": ("parameters", "count", -3),
+}  # fmt: skip
+POSSIBLE = {
+    "rounding below": ("t_score", "", -2.3e-16), "rounding above": ("accuracy", "%", 100.00001),
+    "a loss of one's own": ("train_loss", "", -3.0), "another unit": ("accuracy", "points", 150.0),
+    "another name": ("brightness", "%", -150.0), "all": ("accuracy", "%", 100.0), "none": ("accuracy", "%", 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [*VALUES, *POSSIBLE])
+def test_a_value_beyond_its_range_is_damage(done, store, victim, kind):
+    metric, unit, value = {**VALUES, **POSSIBLE}[kind]
+    edit = {"metric": metric, "unit": unit, "value": value}
+    changed(victim, lambda record: record["metrics"].append({**record["metrics"][0], **edit}))
+    kept = victim.read_bytes()
+    assert len({*store.results()["cell"]}) == (7 if kind in VALUES else 8)
+    victim.write_bytes(kept)
+    assert (Store(store.path).record(victim.stem) is None) == (kind in VALUES)
+    assert [f"records/{victim.name} holds {metric}" in told for told in store.warnings] == [True] * (kind in VALUES)
+
+
+def test_arrays_that_are_gone_are_told_by_every_reader(done, store, caplog):
+    key = done.cells[2].key
+    (store.path / "arrays" / f"{key}.safetensors").unlink()
+    assert len({*load_results(store.path)["cell"]}) == 7
+    assert f"arrays/{key}.safetensors: gone or damaged" in caplog.text
+    packed, again = store.path.parent / "packed", store.path.parent / "again"
+    for words in ([store.path, "-o", packed], [packed, "--unpack", "-o", again]):
+        told = CliRunner().invoke(publish.command, [*map(str, words)], catch_exceptions=False)
+        assert told.stderr.count(f"arrays/{key}.safetensors: gone or damaged") == 1
+
+
+def test_a_stranger_among_records_is_no_plan(done, store):
+    (store.path / "records" / "x.y.json").write_text("{}")
+    assert len(load_results(store.path)) == 8
+    store.tell_gone()
+    assert store.warnings == []
 
 
 def test_what_steers_a_terminal_is_shown(done, store, victim):

@@ -2,7 +2,7 @@
 
 from routebench.atomic import StoreFull, write_tensors, write_text
 from routebench.engine.results import _checksum as checksum
-from routebench.engine.results._checks import cleaned, exact_bytes, expect_key, is_fit, is_key, is_plain
+from routebench.engine.results._checks import beyond_range, cleaned, exact_bytes, expect_key, is_fit, is_key, is_plain
 from routebench.engine.results._checksum import unsealed
 from routebench.engine.results._folder import CHANGED, other_schema, parsed
 from routebench.engine.results._pack import files_of, is_packed, pack, unpack
@@ -24,6 +24,7 @@ __all__ = [
     "Records",
     "Store",
     "StoreFull",
+    "beyond_range",
     "checksum",
     "cleaned",
     "digest",

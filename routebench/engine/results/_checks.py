@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from routebench.declared import declared
 from routebench.errors import UserError, printable
 from routebench.plain import DEPTH, LARGEST
 
 Check = Callable[[Any], bool]
+SLACK = 1e-5
+"""Relative distance of a value from its range that is rounding, as of float32."""
 _KEY = re.compile(r"[0-9a-f]{16}")
 _NAME = re.compile(r"\w[\w.-]*")
 _FILE = re.compile(rf"(arrays/{_KEY.pattern}|fits/{_KEY.pattern}/weights)\.safetensors")
@@ -55,6 +58,16 @@ def is_seconds(value: Any) -> bool:
     return value is None or ((is_whole(value) or type(value) is float) and 0 <= value < math.inf)
 
 
+def is_number(value: Any) -> bool:
+    """A finite number."""
+    return is_whole(value) or (type(value) is float and math.isfinite(value))
+
+
+def is_positive(value: Any) -> bool:
+    """A finite number above 0."""
+    return is_number(value) and value > 0
+
+
 def is_scalar(value: Any) -> bool:
     """A string, a number, true, false or none."""
     return value is None or type(value) in {str, bool, float} or is_whole(value)
@@ -71,6 +84,36 @@ def is_value(value: Any) -> bool:
         return value is None or (type(value) in {int, float, bool} and float(value) is not None)
     except OverflowError:
         return False
+
+
+def beyond_range(metrics: Any) -> str:
+    """The first value that cannot be, by the range that its measure declares, in words; empty if there is none.
+
+    What has neither a unit nor a largest value is left alone, such as a loss: that of a user may be negative.
+
+    Args:
+        metrics: those of a record, as a file has them.
+    """
+    for metric in filter(_has_number, metrics if is_list(metrics) else ()):
+        name, unit, value = metric["metric"], metric["unit"], metric["value"]
+        low, high = _range_of(name, unit)
+        if not low <= value <= high:
+            return f"holds {name} {value:.6g}{unit and ' '}{unit}, which no measurement gives"
+    return ""
+
+
+def _has_number(metric: Any) -> bool:
+    named = isinstance(metric, dict) and is_text(metric.get("metric")) and is_text(metric.get("unit"))
+    return bool(named and is_number(metric.get("value")))
+
+
+def _range_of(name: str, unit: str) -> tuple[float, float]:
+    """The range of a metric, with room for rounding. A declaration with another unit does not count."""
+    known = declared().get(name)
+    low, high = (-math.inf, math.inf) if known is None or known.unit != unit else known.range
+    if not unit and high == math.inf:
+        return -math.inf, math.inf
+    return low - SLACK * max(1.0, abs(low)), high + SLACK * max(1.0, abs(high))
 
 
 def is_plain(value: Any, depth: int = DEPTH) -> bool:

@@ -1,7 +1,6 @@
 """Reads a results folder, even a damaged one: uses intact files, and sets damaged ones aside."""
 
 import contextlib
-import json
 import os
 import re
 import shlex
@@ -17,14 +16,14 @@ from routebench.engine.results import _checksum as checksum
 from routebench.engine.results import _index as index
 from routebench.engine.results import _plan_table as plans
 from routebench.engine.results import _record_table as records
-from routebench.engine.results._checks import cleaned, is_key, is_whole
+from routebench.engine.results._checks import beyond_range, cleaned, is_key, is_whole
 from routebench.engine.results._columns import Column
 from routebench.engine.results._index import Saved
 from routebench.engine.results._plan_table import PlanTable
 from routebench.engine.results._record import SCHEMA
 from routebench.engine.results._record_table import Records, Stamp
 from routebench.errors import UserError, printable
-from routebench.received import NotPlain, expect_plain, open_plain, read_plain
+from routebench.received import NotPlain, expect_plain, from_json, open_plain, read_plain
 
 UNREADABLE = "could not be read"
 CHANGED = "is not what was written (its checksum does not hold)"
@@ -75,6 +74,8 @@ class Reader:
                 raise other_schema(self.path, found)
             if not checksum.unsealed(text, content):
                 why = CHANGED
+            elif beyond := beyond_range(content.get("metrics")):
+                why = beyond
             elif _is_named_by(content, file) and check(content) and known is not None:
                 return content, index.stamp(known)
         self.set_aside(Path(file), known, why)
@@ -118,7 +119,8 @@ class Reader:
         """
         damaged = self.path / "damaged"
         name = file.relative_to(self.path)
-        target = damaged / f"{file.name}.{time.time_ns()}.{os.getpid()}"
+        kept = file.name if name.parts[0] == "plans" else file.stem.replace(".", "-") + file.suffix  # a plan's has dots
+        target = damaged / f"{kept}.{time.time_ns()}.{os.getpid()}"
         try:
             damaged.mkdir(exist_ok=True)
             os.replace(file, target)
@@ -245,6 +247,10 @@ class Reader:
             self.warn(f"{file.relative_to(self.path)} cannot be read ({error.strerror})")
         return False
 
+    def lacking(self) -> set[str]:
+        """The results read that do not count without their raw outputs."""
+        return {*self._lacking}
+
     def tell_lacking(self, *cells: str) -> None:
         """Warns once that results of some runs do not count."""
         before = _lacking(self._told)
@@ -325,7 +331,7 @@ def parsed(text: bytes) -> Any:
     try:
         content = orjson.loads(text)  # several times as quick; it knows no NaN
     except orjson.JSONDecodeError:
-        content = json.loads(text.decode())
+        content = from_json(text.decode())
     may_be_unseen = b"\\u" in text or not text.isascii() or b"\x7f" in text
     return cleaned(content) if may_be_unseen else content
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from routebench.atomic import write_bytes
 from routebench.engine.results._columns import Column
 from routebench.errors import UserError
-from routebench.received import expect_plain
+from routebench.received import expect_plain, from_json
 
-VERSION = "8"
+VERSION = "9"
 """Incremented when the stored format changes; an index of another version is rebuilt."""
 ENOUGH = 1000
 """Smallest number of files, or of runs of a plan, worth indexing."""
@@ -77,7 +77,7 @@ def load(file: Path, columns: Iterable[str], arrays: Iterable[str]) -> Saved | N
             return Saved(
                 {
                     name: Column(
-                        json.loads(_checked(opened, sums, f"{name}/values").tobytes()),
+                        from_json(_checked(opened, sums, f"{name}/values").tobytes()),
                         _checked(opened, sums, f"{name}/codes"),
                     )
                     for name in columns

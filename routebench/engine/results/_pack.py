@@ -21,7 +21,7 @@ from routebench.cache import CHOOSE_A_FOLDER, cache_folder
 from routebench.engine.results._index import stamp
 from routebench.engine.results._record import SCHEMA
 from routebench.errors import UserError
-from routebench.received import PACK, TENSORS, expect_folders, open_plain, read_plain
+from routebench.received import PACK, TENSORS, expect_folders, from_json, open_plain, read_plain
 
 RECORDS, ARRAYS, NETWORKS = "records.parquet", "arrays.parquet", "networks.parquet"
 HELD = {RECORDS: ("plans", "records"), ARRAYS: ("arrays",), NETWORKS: ("fits",)}
@@ -166,7 +166,7 @@ def _copy(packed: Path, copy: Path) -> None:
 def _is_whole(copy: Path) -> bool:
     """Tells whether the files of a copy are those that were written, and none is missing."""
     try:
-        expected = json.loads(read_plain(copy / COPIED)[0])
+        expected = from_json(read_plain(copy / COPIED)[0])
         return bool(expected == _stamps(copy))
     except (OSError, ValueError, RecursionError):
         return False

@@ -37,12 +37,20 @@ METRIC = table(
     {"where": by_name(checks.is_mark)},
     rest=checks.is_mark,
 )
+ENTRY = table({"label": is_text, "model": is_text, "iterations": maybe(is_whole)})
+"""The check of one side of a comparison that a plan names."""
+PRIMARY = table(
+    {"margin": checks.is_positive, "first": is_whole},
+    {"half_width": maybe(checks.is_positive), "pairs": each(table({"ours": ENTRY, "theirs": ENTRY}))},
+)
+TUNING = table({}, {"point": by_name(checks.is_plain), "score": maybe(checks.is_number), "trials": is_text})
 PLAN = table(
-    {"plan": checks.is_name, "created": is_text, "preset": is_text, "cells": checks.is_list},
+    {"plan": checks.is_name, "created": is_text, "suite": is_text, "preset": is_text, "cells": checks.is_list},
     {
-        **dict.fromkeys(("suite", "protocol", "question", "caveat", "command"), is_text),
+        **dict.fromkeys(("protocol", "question", "caveat", "command"), is_text),
         "sequence": is_whole,
         "yours": each(is_text),
+        "primary": PRIMARY,
         "settings": table({}, {"models": each(is_text)}),
         "networks": by_name(by_name(lambda value: is_text(value) or each(is_text)(value))),
     },
@@ -171,7 +179,7 @@ class Identity(Stored):
     source: Annotated[str | None, is_text] = None
     defaults: Annotated[Mapping[str, Mapping[str, Any]] | None, is_defaults] = None
     variant: Annotated[str | None, is_text] = None
-    tuning: Annotated[Mapping[str, Any] | None, by_name(checks.is_plain)] = None
+    tuning: Annotated[Mapping[str, Any] | None, TUNING] = None
     iterations: Annotated[int | None, maybe(is_whole)]
     seed: Annotated[int, is_whole]
 

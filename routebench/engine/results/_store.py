@@ -28,7 +28,7 @@ from routebench.engine.results._record import SCHEMA, Many, Record
 from routebench.engine.results._record_table import Records
 from routebench.errors import UserError, unknown
 from routebench.given import checked
-from routebench.received import expect_plain, read_plain
+from routebench.received import expect_plain, from_json, read_plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,6 +72,11 @@ class Store:
         tables = self._reader.plans()
         cells = {cell for table in tables for cell in table.facts["cell"].items()} - plans.superseded(tables)
         self._reader.tell_gone(cells)
+
+    def tell_lost(self) -> None:
+        """Warns as `tell_gone`, and of results without raw outputs whose place no newer plan has taken."""
+        self.tell_gone()
+        self._reader.tell_lacking(*(self._reader.lacking() - self.superseded()))
 
     def prepare(self) -> None:
         """Creates the folder if needed, checks that it is writable, and removes leftovers of killed processes.
@@ -124,7 +129,7 @@ class Store:
         """Raises UserError if the folder was written with another schema version."""
         schema = self.files / "schema.json"
         try:
-            found = json.loads(read_plain(schema)[0])["schema"]
+            found = from_json(read_plain(schema)[0])["schema"]
         except FileNotFoundError:
             return
         except (ValueError, KeyError, TypeError, OSError):
@@ -234,7 +239,11 @@ class Store:
         gone = [*gone_from_fits(self._reader)]
         self.check_schema()
         records = map(self._read, sorted((self.files / "records").glob("*.json")))  # whatever an index holds
-        for record in (one for one in records if one is not None and self._counts(one)):
+        superseded = self.superseded()
+        for record in (one for one in records if one is not None):
+            if not self._counts(record):
+                self._reader.tell_lacking(*({record.cell} - superseded))
+                continue
             count += 1
             if record.arrays:
                 self._right(record, self.arrays(record.cell))
@@ -424,7 +433,7 @@ def load_results(path: Path | str) -> "pd.DataFrame":
     """
     store = existing(path)
     results = store.current_results()
-    store.tell_gone()
+    store.tell_lost()
     if results.empty:
         below = sorted(str(place.parent) for name in (RECORDS, "records") for place in Path(path).glob(f"*/{name}"))
         way = f"name a folder in it, such as {below[0]!r}" if below else "run `python -m routebench suite NAME` first"

@@ -13,7 +13,7 @@ import torch
 
 from routebench import kernels
 from routebench.data import sealed_test_images, unfolded
-from routebench.engine.results import RECORD, Record, Store, StoreFull, parsed
+from routebench.engine.results import RECORD, Record, Store, StoreFull, beyond_range, parsed
 from routebench.engine.running._changed import Changed, expect_as_planned
 from routebench.engine.running._claim import Done, HeldElsewhere, claimed
 from routebench.engine.running._config import RunConfig, Stage
@@ -101,6 +101,9 @@ def run_cell(
     if not _is_storable(record):
         found = Measurement([])
         record = make_record(cell, "failed", UNSTORABLE, found, {**origin, **ran_on})
+    elif beyond := beyond_range(record.metrics):
+        found = Measurement([])
+        record = make_record(cell, "failed", f"its result {beyond}", found, {**origin, **ran_on})
     record = replace(record, files=dict(context.files), warnings=list(store.warnings) or None, shuffled=turned)
     store.write_record(record, found.arrays)
     return record

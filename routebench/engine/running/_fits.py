@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from routebench import kernels
 from routebench.atomic import told_when_full
+from routebench.checkpoint import are_alike
 from routebench.data import load, sealed_test_images, unfolded
 from routebench.engine.results import (
     CHANGED,
@@ -43,7 +44,7 @@ from routebench.given import checked, several
 from routebench.losses import OWN
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
-from routebench.received import expect_folders, expect_plain, read_plain
+from routebench.received import expect_folders, expect_plain, from_json, read_plain
 from routebench.registry import load_plugin
 from routebench.training import Epoch, evaluate, fit
 
@@ -106,13 +107,16 @@ class StoreContext:
         """The folder of a fit, with nothing in it but files of its own.
 
         Raises:
-            UserError: it is a link.
-            OSError: a file of it is a link, a pipe or a device.
+            UserError: it is a link, or what should be a file of it is a link, a folder, a pipe or a device.
         """
         folder = self.store.files / "fits" / key
         expect_folders(self.store.files, [f"fits/{key}"], "results folder")
         for file in folder.glob("*"):
-            expect_plain(file)
+            try:
+                expect_plain(file)
+            except OSError as error:
+                name, why = file.relative_to(self.store.files), error.strerror
+                raise UserError(f"{str(self.store.path)!r}: {name} cannot be read ({why}); remove it") from error
         return folder
 
     def _train(self, request: FitRequest, key: str) -> None:
@@ -197,11 +201,14 @@ class StoreContext:
             self.store.set_aside(weights.with_name("fit.json"))
             return None
         try:
-            network.load_state_dict(load_file(weights))
-        except (OSError, SafetensorError, RuntimeError):
+            saved = load_file(weights)
+        except (OSError, SafetensorError):
+            saved = {}
+        if not are_alike(saved, network.state_dict()):
             if weights.exists():
                 self.store.set_aside(weights)
             return None
+        network.load_state_dict(saved)
         if request.every_epoch and not self._all_epochs(weights.parent, len(epochs)):
             return None
         tested = _tested(weights.parent) if request.tested else {}
@@ -347,7 +354,7 @@ def _last_loss(checkpoint: Path) -> str:
     """`, loss 0.12` of the training part, of the last epoch of a checkpoint; empty where there is none."""
     try:
         with safe_open(checkpoint, framework="pt") as opened:
-            loss = json.loads((opened.metadata() or {})["epochs"])[-1]["train_loss"]
+            loss = from_json((opened.metadata() or {})["epochs"])[-1]["train_loss"]
     except (OSError, SafetensorError, ValueError, LookupError, TypeError):
         return ""
     return f", loss {loss:.3g}"
@@ -385,7 +392,7 @@ def _tester(folder: Path, network: nn.Module, request: FitRequest, device: torch
 def _tested(folder: Path) -> dict[int, float]:
     """Test accuracies by epoch; none if the file is missing or damaged."""
     try:
-        found = json.loads(read_plain(folder / TESTED)[0])
+        found = from_json(read_plain(folder / TESTED)[0])
         return {int(epoch): float(accuracy) for epoch, accuracy in found.items()}
     except (OSError, ValueError, AttributeError, TypeError):
         return {}

@@ -22,7 +22,7 @@ from routebench.engine.running._crashes import Crash, record_crash
 from routebench.engine.running._processes import Processes
 from routebench.engine.suites import Cell
 from routebench.errors import UserError
-from routebench.received import read_plain
+from routebench.received import from_json, read_plain
 
 CONNECTING = 5.0  # seconds that a cluster's head may take to answer
 RETRIES = 3  # of a run whose machine was lost
@@ -152,7 +152,7 @@ class OnRay:
             crash = Crash("failed", f"its machine was lost {times} times, last by {type(error).__name__}")
         else:
             with contextlib.suppress(Unreadable, ValueError, TypeError, RecursionError):
-                if end := end_of(taken(Told, json.loads(told)), cell):
+                if end := end_of(taken(Told, from_json(told)), cell):
                     return end
             crash = UNREADABLE
         return record_crash(cell, crash, self.store, self.config)
@@ -172,7 +172,7 @@ class Heartbeat:
     def read(self) -> Stage | None:
         """The last stage written; None if there is none."""
         try:
-            content = json.loads(read_plain(self.file)[0])
+            content = from_json(read_plain(self.file)[0])
             return taken(Stage, {Stage.__name__: content})  # type: ignore[no-any-return]  # of that type
         except (OSError, ValueError, RecursionError, Unreadable):
             return None

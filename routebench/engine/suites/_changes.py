@@ -6,6 +6,7 @@ from typing import Any
 
 from routebench.data import whole_name
 from routebench.errors import UserError
+from routebench.plain import TOO_LONG
 
 OPTION = "--set"
 
@@ -21,9 +22,10 @@ def changed(content: Mapping[str, Any], preset: str, changes: Sequence[str]) -> 
     Raises:
         UserError: a change is no key and value, or a key is there twice or leads through what is no table.
     """
-    presets = {**content.get("presets", {})}
-    if preset not in presets:
+    presets = content.get("presets", {})
+    if not isinstance(presets, Mapping) or preset not in presets:  # who reads the content says what is wrong
         return dict(content)
+    presets = {**presets}
     seen: set[tuple[str, ...]] = set()
     for change in changes:
         keys, value = _parsed(change)
@@ -77,6 +79,8 @@ def _parsed(change: str) -> tuple[tuple[str, ...], Any]:
         read = tomllib.loads(f"value = {text}")
     except (tomllib.TOMLDecodeError, RecursionError):
         return keys, text.strip()
+    except ValueError as error:  # Python converts no longer ones
+        raise UserError(f"{OPTION} {key}: {TOO_LONG}") from error
     return keys, read["value"] if len(read) == 1 else text.strip()
 
 
