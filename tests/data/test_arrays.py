@@ -1,7 +1,9 @@
 """Files of arrays that other software made: `features:FILE` and `npz:FILE`."""
 
+import io
 import json
 import logging
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -354,3 +356,36 @@ def test_bad_pictures_are_told(tmp_path, changed, expected):
     np.savez(tmp_path / "x.npz", **pictures(**changed))
     with pytest.raises(UserError, match=expected):
         load(f"npz:{tmp_path / 'x.npz'}")
+
+
+def with_header(shape, count=20):
+    """A file in the form of npy whose header says another shape than its pictures have."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    return file.getvalue() + bytes(count * 64)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], ids=["stored", "compressed"])
+@pytest.mark.parametrize("shape", [(25, 8, 8), (15, 8, 8), (0, 8, 8), (), (2**40, 8, 8)], ids=str)
+def test_a_header_that_says_another_size_is_told_in_one_line(tmp_path, shape, compression):
+    file = tmp_path / "x.npz"
+    np.savez(file, **pictures(train_images=None))
+    with zipfile.ZipFile(file, "a", compression) as archive:
+        archive.writestr("train_images.npy", with_header(shape))
+    with pytest.raises(UserError, match=r"expected [\d,]+ bytes of train_images, whose header says .*, got 1,280"):
+        load(f"npz:{file}")
+
+
+def test_an_array_that_is_there_twice_is_told(tmp_path):
+    file = tmp_path / "x.npz"
+    np.savez(file, **pictures())
+    with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("test_images.npy", archive.read("val_images.npy"))
+    with pytest.raises(UserError, match="expected each array once, got test_images again"):
+        load(f"npz:{file}")
+
+
+def test_classes_within_lists_within_lists_are_told(tmp_path):
+    save_file(features(), tmp_path / "x.safetensors", metadata={"classes": "[" * 100_000 + "]" * 100_000})
+    with pytest.raises(UserError, match="'classes' as a JSON list of names"):
+        load(f"features:{tmp_path / 'x.safetensors'}")

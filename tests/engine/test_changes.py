@@ -58,6 +58,7 @@ def test_what_follows_the_sign_is_toml_or_text(text, value):
         (["training.epoch=20"], r"key 'presets.quick.training': .*epoch|unknown.*epochs"),
         (["training.epochs=0"], "epochs"),
         (["training.epochs=many"], "epochs"),
+        ([f"training.epochs={5000 * '9'}"], "training.epochs: expected integers of at most 64 bits"),
         (["trainig.epochs=20"], "did you mean 'training'"),
         (["version=2"], "version"),
         (["model_params.width=3"], "unknown argument 'width'"),
@@ -70,6 +71,15 @@ def test_a_change_that_is_not_legal_is_told_as_one(changes, expected, tmp_path):
         routebench.run_suite("accuracy", changes=changes, results=tmp_path / "results")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("presets", ['["a", "a"]', '""', "[]", "3"])
+def test_presets_that_are_no_table_are_told(presets, tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_text(f'question = "?"\nversion = 1\nprotocol = "accuracy"\npresets = {presets}\n')
+    with pytest.raises(UserError, match=r"own\.toml.*presets|presets.*own\.toml") as caught:
+        routebench.run_suite(str(file), preset="a", results=tmp_path / "results")
+    assert "\n" not in str(caught.value)
 
 
 def planned(*changes):

@@ -1,6 +1,7 @@
 """Trained models from the store."""
 
 import json
+import os
 import shutil
 import sys
 from dataclasses import replace
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from routebench.data import load
 from routebench.engine.results import Store
@@ -232,3 +234,25 @@ def test_a_damaged_checkpoint_is_told_in_the_record_and_training_starts_anew(mad
     (warning,) = store.warnings
     assert warning.startswith("training starts anew, because")
     assert "checkpoint.safetensors.damaged" in warning
+
+
+def test_weights_of_another_type_are_trained_again(made, store):
+    request = request_of(made)
+    StoreContext(store, torch.device("cpu")).fit(request)
+    folder = store.path / "fits" / fit_key(request)
+    notes = json.loads((folder / "fit.json").read_text())
+    (folder / "fit.json").write_text(json.dumps({"epochs": notes["epochs"]}))
+    whole = {name: value.long() for name, value in load_file(folder / "weights.safetensors").items()}
+    save_file(whole, folder / "weights.safetensors")
+    assert StoreContext(store, torch.device("cpu")).load(request, folder.name) is None
+    assert any("weights.safetensors could not be read" in told for told in store.warnings)
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_is_no_file_of_a_fit_is_named(made, store, kind):
+    folder = store.path / "fits" / fit_key(request_of(made))
+    folder.mkdir(parents=True)
+    file = folder / "weights.safetensors"
+    {"link": lambda: file.symlink_to("elsewhere"), "pipe": lambda: os.mkfifo(file), "folder": file.mkdir}[kind]()
+    with pytest.raises(UserError, match=f"fits/{folder.name}/weights.safetensors cannot be read"):
+        StoreContext(store, torch.device("cpu")).load(request_of(made), folder.name)
