@@ -1,6 +1,6 @@
 """The votes of children for parents, `V_ij = W_ij u_i`, offered as the few sums that routing needs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 
@@ -39,20 +39,13 @@ class Votes:
         *,
         offset: Float[Tensor, "child pose"] | None = None,
     ):
-        windows = competition.windows
-        cells, seen = (weight.shape[0],) * 2 if windows is None else (windows.cells, windows.seen)
-        is_shared = windows is None and children.shape[1] % seen == 0
-        if (children.shape[1], weight.shape[0]) != (cells, seen) and not is_shared:
-            found = f"{children.shape[1]} cells below and weights for {weight.shape[0]} children"
-            raise ValueError(f"expected {cells} cells below and weights for {seen} children, got {found}")
-        if (present := competition.present) is not None:
-            if present.shape != children.shape[:2]:
-                shape = tuple(children.shape[:2])
-                raise ValueError(f"expected the children that are there as {shape}, got {tuple(present.shape)}")
-            children = children.masked_fill(~present[..., None], 0)
         self.competition = competition
         """Turns logits of one's own into coupling."""
-        self._given = Sweep(children, weight, competition, offset, packed=WeakTensorKeyDictionary())
+        given = Sweep(children, weight, competition, offset, packed=WeakTensorKeyDictionary())
+        if (present := competition.present) is not None:
+            _expect("the children that are there", present, children.shape[:2])
+            given = replace(given, children=children.masked_fill(~present[..., None], 0))
+        self._given = given
         self._stored: Tensor | None = None  # lane, parent, child, pose
         self.watch: Callable[[Tensor], Tensor | None] | None = None
         """Function of the coupling (lane, child, parent) of every sweep, for analyses and tests, which may give another
@@ -130,6 +123,7 @@ class Votes:
         Args:
             means: the mean of the votes for each parent, (lane, parent, pose).
         """
+        self._expect_like_poses("means", means)
         apart, inverse = self.dense() - means[:, None], torch.linalg.inv(self._given.spread().weight)
         if self._given.is_matrix:
             rows = apart.reshape(*apart.shape[:3], *inverse.shape[2:])
@@ -190,6 +184,8 @@ class Votes:
             coupling: the coefficients.
             shown: what `watch` is called with, where coefficients are made of coupling and not that itself.
         """
+        lanes = 1 if coupling.shape[:1] == (1,) else self.lanes
+        _expect("coupling", coupling, (lanes, self.children, self.parents))
         if self.present is not None:
             coupling = coupling * self.present[..., None]
         if self.watch is not None:
@@ -204,6 +200,16 @@ class Votes:
         Args:
             poses: poses of the parents, (lane, parent, pose).
         """
+        self._expect_like_poses("poses", poses)
         if (stored := self._kept) is not None:
             return reference.dot(stored, poses).transpose(1, 2)
         return products.agreement(self._given, poses)
+
+    def _expect_like_poses(self, name: str, values: Tensor) -> None:
+        _expect(name, values, (self.lanes, self.parents, self.pose))
+
+
+def _expect(name: str, value: Tensor, shape: Sequence[int]) -> None:
+    """Raises ValueError for another shape, which might be repeated silently."""
+    if tuple(value.shape) != tuple(shape):
+        raise ValueError(f"expected {name} of shape {tuple(shape)}, got {tuple(value.shape)}")

@@ -23,11 +23,13 @@ TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 def obstacle(given: Sweep) -> str:
     """Reason why the kernel cannot do this sweep; empty if it can."""
-    if given.children.device.type != "cpu":
-        return f"it runs on processors, not on {given.children.device.type}"
     for name in INPUTS:
         value = getattr(given, name)
-        if value is not None and value.dtype not in TYPES:
+        if value is None:
+            continue
+        if value.device.type != "cpu":
+            return f"it runs on processors, not on {value.device.type}"
+        if value.dtype not in TYPES:
             return f"it computes in single precision, and {name} are in {str(value.dtype).removeprefix('torch.')}"
     if not given.is_uniform and given.competition.axis not in {"types", *_BETWEEN_POSITIONS}:
         return f"it has no competition over {given.competition.axis!r}"

@@ -1,13 +1,15 @@
 """The work that every kernel does: one iteration of routing, from poses and weights to sums for each parent."""
 
+import math
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from routebench.ops import Competition
+from routebench.ops import Competition, Windows
 
 INPUTS = ("children", "weight", "offset", "query", "curvature", "bias", "centre", "weights")
 """The tensors of a sweep, in the order in which kernels take them and return their gradients."""
@@ -66,12 +68,10 @@ class Sweep:
 
     def __post_init__(self) -> None:
         """Raises ValueError for a tensor whose shape is another, or empty; kernels would read beyond its end."""
-        if 0 in (*self.weight.shape, *self.children.shape[1:]):
-            found = f"{tuple(self.children.shape)} and {tuple(self.weight.shape)}"
-            raise ValueError(f"sweep: expected children and weights of at least one of everything, got {found}")
+        _expect_votes(self.children.shape, self.weight.shape, self.competition.windows)
+        if self.moments not in (1, 2):
+            raise ValueError(f"sweep: expected 1 or 2 moments, got {self.moments!r}")
         seen, parents = self.seen, self.weight.shape[1]
-        if seen % len(self.weight):
-            raise ValueError(f"sweep: expected weights for {seen} children, or a divisor, got {len(self.weight)}")
         expected = {
             "offset": (seen, self.pose),
             **dict.fromkeys(("query", "curvature", "centre"), (self.lanes, parents, self.pose)),
@@ -99,7 +99,8 @@ class Sweep:
     @property
     def seen(self) -> int:
         """Children that a lane sees."""
-        return self.children.shape[1] if self.competition.windows is None else self.weight.shape[0]
+        windows = self.competition.windows
+        return self.children.shape[1] if windows is None else windows.seen
 
     @property
     def is_shared(self) -> bool:
@@ -141,3 +142,22 @@ class Sweep:
             "constant_coupling": self.constant_coupling,
             "packed": self.packed,
         }
+
+
+def _expect_votes(children: torch.Size, weight: torch.Size, windows: Windows | None) -> None:
+    """Raises ValueError unless children of this shape vote through weights of that."""
+    found = f"{tuple(children)} and {tuple(weight)}"
+    if len(children) != 3 or len(weight) != 4:
+        raise ValueError(f"sweep: expected children with three axes and weights with four, got {found}")
+    if 0 in (*weight, *children[1:]):
+        raise ValueError(f"sweep: expected children and weights of at least one of everything, got {found}")
+    _, cells, pose = children
+    owners, _, rows, columns = weight
+    expected = (owners, owners) if windows is None else (windows.cells, windows.seen)
+    if (cells, owners) != expected and (windows is not None or cells % owners):
+        wanted = f"{expected[0]} cells below and weights for {expected[1]} children"
+        raise ValueError(f"sweep: expected {wanted}, got {cells} cells below and weights for {owners} children")
+    side = math.isqrt(pose)
+    if rows != pose and (rows, columns, rows * columns) != (side, side, pose):
+        square = f", or {side} x {side}" if side**2 == pose else ""
+        raise ValueError(f"sweep: expected weights of {pose} rows{square} for poses of {pose}, got {rows} x {columns}")

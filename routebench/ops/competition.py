@@ -29,6 +29,9 @@ class Competition:
         windows: how parent positions see children, in a convolutional layer; None in a dense one.
         orphan: let a parent that is always there, with logit 0 and no output, compete too (leaky routing).
         present: the children that are there, of each lane of a dense layer; None for all. The others get no coupling.
+
+    Raises:
+        ValueError: there is no such axis, or children are missing in a convolutional layer.
     """
 
     def __init__(
@@ -39,6 +42,8 @@ class Competition:
         orphan: bool = False,
         present: Bool[Tensor, "lane child"] | None = None,
     ):
+        if axis not in AXES:
+            raise ValueError(f"expected competition over one of {', '.join(AXES)}, got {axis!r}")
         if windows is not None and present is not None:
             raise ValueError("expected children that are missing in a dense layer, got some in a convolutional one")
         self.axis = axis

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from routebench.capsules import Competition, Votes
+from tests import first_calls
 from tests.references.competition import softmax_over_parents
 from tests.references.problem import assert_close, dense, dense_matrices, gradients
 from tests.references.votes import every_vote
@@ -185,3 +186,27 @@ def test_votes_that_were_looked_at_without_gradients_have_them_afterwards(proble
     votes = votes_of(problem)
     with torch.no_grad():
         assert votes.dense().data_ptr() == votes.dense().data_ptr(), "nothing is made twice where no gradient is wanted"
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 3), (2, 5, 1), (1, 1, 3), (3, 5, 3)])
+def test_a_coupling_of_another_shape_is_not_repeated(monkeypatch, shape):
+    monkeypatch.setattr(first_calls, "CHECKED", 0)  # as in a run, where nothing looks at annotations
+    votes = votes_of(dense())
+    with pytest.raises(ValueError, match="expected coupling of shape"):
+        votes.aggregate(torch.ones(shape, dtype=torch.float64))
+
+
+def test_poses_of_parents_of_another_shape_are_not_repeated(monkeypatch):
+    monkeypatch.setattr(first_calls, "CHECKED", 0)
+    votes = votes_of(dense())
+    for shape in ((1, 3, 6), (2, 1, 6), (2, 3, 1)):
+        with pytest.raises(ValueError, match=r"expected poses of shape \(2, 3, 6\)"):
+            votes.agreement(torch.ones(shape, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("axis", ["child", "type", "", None, 0])
+def test_an_axis_that_there_is_not_is_refused_with_all_that_there_are(monkeypatch, axis):
+    monkeypatch.setattr(first_calls, "CHECKED", 0)
+    for make in (Competition, votes_of(dense()).competing_over):
+        with pytest.raises(ValueError, match="one of types, types\\+positions, positions, children, none, got"):
+            make(axis)

@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from routebench.capsules import Capsules
+from routebench.capsules import Capsules, Votes
 from routebench.capsules.layers import ConvCapsules
 from routebench.errors import UserError
 from routebench.kernels import BACKENDS, Sums, Sweep, backend, fused, noting, reference, sweep, trust, using, wished
 from routebench.ops import Competition, Windows
 from routebench.options import SuiteOptions, options_of
 from routebench.routing import factory
+from tests import first_calls
 from tests.kernels.sweeps import SMALL_GRID, random_sweep
 
 pytestmark = pytest.mark.skipif(bool(fused.missing(3, 5, 0)), reason=f"no kernel here: {fused.missing(3, 5, 0)}")
@@ -170,3 +171,44 @@ def test_votes_of_nothing_are_refused(name):
     for below, weight in (((2, 3, 8), (3, 4, 8, 0)), ((2, 3, 8), (3, 0, 8, 8)), ((2, 0, 8), (1, 4, 8, 8))):
         with using(name), pytest.raises(ValueError, match="at least one of everything"):
             sweep(Sweep(torch.zeros(below), torch.zeros(weight), Competition()))
+
+
+@pytest.mark.parametrize("name", ["reference", "fused", "auto"])
+@pytest.mark.parametrize(
+    ("below", "weight", "said"),
+    [
+        ((2, 3, 8), (3, 4, 4, 4), "weights of 8 rows for poses of 8, got 4 x 4"),
+        ((2, 3, 12), (3, 4, 4, 4), "weights of 12 rows for poses of 12, got 4 x 4"),
+        ((2, 3, 16), (3, 4, 4, 5), "weights of 16 rows, or 4 x 4 for poses of 16, got 4 x 5"),
+        ((2, 3, 16), (3, 4, 8, 8), "weights of 16 rows, or 4 x 4 for poses of 16, got 8 x 8"),
+        ((2, 3, 8), (3, 4, 7, 16), "weights of 8 rows for poses of 8, got 7 x 16"),
+        ((2, 5, 8), (3, 4, 8, 16), "weights for 3 children, got 5 cells"),
+        ((3, 8), (3, 4, 8, 16), "three axes and weights with four"),
+        ((2, 3, 8), (3, 8, 16), "three axes and weights with four"),
+    ],
+)
+def test_poses_and_weights_that_do_not_fit_are_refused_by_all_alike(monkeypatch, name, below, weight, said):
+    monkeypatch.setattr(first_calls, "CHECKED", 0)  # as in a run, where nothing looks at annotations
+    for make in (Sweep, Votes):
+        with using(name), pytest.raises(ValueError, match=said):
+            make(torch.zeros(below), torch.zeros(weight), Competition())
+
+
+@pytest.mark.parametrize(("cells", "owners"), [(59, 27), (60, 26), (120, 27), (54, 27)])
+def test_cells_and_weights_that_windows_do_not_have_are_refused(cells, owners):
+    with pytest.raises(ValueError, match="expected 60 cells below and weights for 27 children"):
+        Sweep(torch.zeros(2, cells, 8), torch.zeros(owners, 4, 8, 6), Competition(windows=SMALL_GRID))
+
+
+@pytest.mark.parametrize("moments", [0, 3, -1])
+def test_there_are_one_or_two_moments(moments):
+    with pytest.raises(ValueError, match="expected 1 or 2 moments"):
+        replace(random_sweep(), moments=moments)
+
+
+@pytest.mark.parametrize("name", ["weight", "query"])
+def test_the_kernel_takes_no_tensor_of_another_device(name):
+    given = random_sweep()
+    assert fused.obstacle(replace(given, **{name: getattr(given, name).to("meta")})) == (
+        "it runs on processors, not on meta"
+    )
