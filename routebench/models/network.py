@@ -8,10 +8,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from routebench.arguments import Count, Legal, Share
 from routebench.capsules import Capsules
 from routebench.capsules.layers import CapsuleLayer
 from routebench.capsules.schedules import SCHEDULES
 from routebench.ops import length_logit
+
+ITERATIONS, PASSED = Legal.of(Count), Legal.of(Share)
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,11 @@ def set_iterations(network: nn.Module, iterations: int) -> None:
     Args:
         network: the network.
         iterations: number of routing iterations.
+
+    Raises:
+        ValueError: the number is no integer of at least 1.
     """
+    iterations = ITERATIONS.take("iterations", iterations)
     for module in routing_methods(network):
         if hasattr(module, "iterations"):
             module.iterations = iterations
@@ -132,7 +139,11 @@ def set_progress(network: nn.Module, progress: float) -> None:
     Args:
         network: the network.
         progress: the share that has passed, 0 to 1.
+
+    Raises:
+        ValueError: it is no share.
     """
+    progress = PASSED.take("progress", progress)
     for module in routing_methods(network):
         module.progress = progress
     if hasattr(network, "progress"):

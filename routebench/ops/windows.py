@@ -30,6 +30,9 @@ class Windows:
     def __post_init__(self) -> None:
         """Raises ValueError for a size that no windows have."""
         vars(self).update({name: legal.take(name, getattr(self, name)) for name, legal in LEGAL.items()})
+        if self.kernel > min(self.height, self.width):
+            expected = f"at least {self.kernel} x {self.kernel} children"
+            raise ValueError(f"expected a grid of {expected}, got {self.height} x {self.width}")
 
     @property
     def grid(self) -> tuple[int, int]:

@@ -46,8 +46,10 @@ def seeds_needed(
     early = _early(ours, theirs, first)
     if early.size < max(first, 2):
         return None
-    reach = special.stdtrit(early.size - 1, (1 + confidence) / 2) * float(early.std(ddof=1)) / half_width
-    return int(min(max(early.size, math.ceil(reach**2)), MOST_SEEDS))
+    margin = float(special.stdtrit(early.size - 1, (1 + confidence) / 2)) * float(early.std(ddof=1))
+    if margin >= half_width * math.sqrt(MOST_SEEDS):  # the square may be too large for a number
+        return MOST_SEEDS
+    return min(max(early.size, math.ceil((margin / half_width) ** 2)), MOST_SEEDS)
 
 
 def two_stage_difference(

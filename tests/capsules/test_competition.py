@@ -149,3 +149,9 @@ def test_an_image_is_coupled_the_same_alone_and_in_a_batch(windows, axis):
     competition = Competition(axis, windows=windows)
     logits = logits_for(windows).detach()
     assert_close(competition.couple(logits[: windows.positions]), competition.couple(logits)[: windows.positions])
+
+
+@pytest.mark.parametrize("sizes", [(2, 2, 5, 1, 1), (2, 2, 3, 1, 1), (2, 5, 3, 1, 1), (5, 2, 3, 2, 1)])
+def test_windows_larger_than_their_grid_are_refused(sizes):
+    with pytest.raises(ValueError, match="expected a grid of at least"):
+        Windows(*sizes)

@@ -9,6 +9,7 @@ from routebench.models.facts import facts
 from routebench.models.network import count_parameters, routing_methods
 from routebench.registry import models, routing
 from routebench.routing import hyperparameters_of
+from tests import first_calls
 from tests.references.problem import assert_close
 
 SHAPE = (1, 28, 28)
@@ -217,3 +218,17 @@ def test_a_value_that_an_option_cannot_have_is_refused_before_anything_is_built(
                     method=known.method if known.routed else None,
                     **{option: wrong},
                 )
+
+
+@pytest.mark.parametrize("iterations", [0, -5, True, 1.5, "2"])
+def test_a_number_of_iterations_that_is_none_is_refused(monkeypatch, iterations):
+    monkeypatch.setattr(first_calls, "CHECKED", 0)  # as in a run, where nothing looks at annotations
+    with pytest.raises(ValueError, match="iterations must be an integer of at least 1"):
+        set_iterations(torch.nn.Identity(), iterations)
+
+
+@pytest.mark.parametrize("progress", [float("nan"), 7, -0.1, True])
+def test_a_progress_that_is_no_share_is_refused(monkeypatch, progress):
+    monkeypatch.setattr(first_calls, "CHECKED", 0)
+    with pytest.raises(ValueError, match="progress must be a number from 0 to 1"):
+        set_progress(torch.nn.Identity(), progress)

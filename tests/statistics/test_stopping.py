@@ -124,3 +124,9 @@ def test_nothing_is_needed_before_the_first_stage_is_whole():
     assert needed([1.0], 0.1) is None
     with pytest.raises(ValueError, match="above zero"):
         needed([1.0, 2.0], 0.0)
+
+
+@pytest.mark.parametrize("half_width", [1e-200, 5e-324, 1e-9])
+def test_a_width_that_is_out_of_reach_asks_for_the_most_seeds(half_width):
+    ours, theirs = {0: 1.0, 1: 3.0, 2: 8.0}, {0: 0.0, 1: 0.0, 2: 0.0}
+    assert seeds_needed(ours, theirs, 3, half_width) == 10_000
