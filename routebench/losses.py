@@ -34,6 +34,9 @@ OWN = "own"
 
 def targets(labels: Labels, like: Float[Tensor, "batch classes"]) -> Float[Tensor, "batch classes"]:
     """1 for each class that an image shows and 0 for each other, in the type of `like`."""
+    expected = like.shape[:1] if labels.ndim == 1 else like.shape
+    if labels.shape != expected:
+        raise ValueError(f"expected labels of shape {tuple(expected)}, got {tuple(labels.shape)}")
     return (functional.one_hot(labels, like.shape[1]) if labels.ndim == 1 else labels).to(like.dtype)
 
 
@@ -81,8 +84,9 @@ def spread_over(scores: Float[Tensor, "batch classes"], labels: Labels, least: f
     """
     if labels.ndim == 2:
         return _spread_of_several(scores, labels, least)
+    shown = targets(labels, scores)
     right = scores.gather(1, labels[:, None])
-    wrong = 1 - functional.one_hot(labels, scores.shape[1]).to(scores.dtype)
+    wrong = 1 - shown
     gaps = (least - (right - scores)).clamp(min=0)
     return (wrong * gaps.square()).sum(dim=1).mean()
 
@@ -175,4 +179,6 @@ def takes_several(name: str) -> bool:
 
 def reconstruction(images: Float[Tensor, "batch *image"], decoded: Float[Tensor, "batch *image"]) -> Float[Tensor, ""]:
     """The sum of squared pixel errors of an image, mean over the batch; Sabour et al. 2017 weight it by 0.0005."""
+    if decoded.shape != images.shape:
+        raise ValueError(f"expected decoded images of shape {tuple(images.shape)}, got {tuple(decoded.shape)}")
     return (decoded - images).square().flatten(1).sum(dim=1).mean()

@@ -12,6 +12,7 @@ from routebench.models.network import Output
 from routebench.ops import length_logit
 from routebench.recipe import LEGAL, Moment
 from routebench.registry import losses
+from tests import first_calls
 from tests.references.problem import assert_close
 
 IMAGES, CLASSES = 4, 5
@@ -234,3 +235,11 @@ def test_reconstruction_is_the_sum_of_squared_pixel_errors_of_an_image():
     images, decoded = torch.rand(3, 1, 4, 5), torch.rand(3, 1, 4, 5)
     expected = torch.stack([((images[n] - decoded[n]) ** 2).sum() for n in range(3)]).mean()
     assert_close(reconstruction(images, decoded), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["margin", "spread", "spread-sigmoid", "binary-cross-entropy"])
+@pytest.mark.parametrize("labels", [torch.tensor([1]), torch.ones(1, CLASSES, dtype=torch.bool)])
+def test_labels_of_another_batch_are_refused(monkeypatch, name, labels, output):
+    monkeypatch.setattr(first_calls, "CHECKED", 0)  # as in a run, where nothing looks at annotations
+    with pytest.raises(ValueError, match="expected labels of shape"):
+        losses[name](output, labels, MOMENTS[0])

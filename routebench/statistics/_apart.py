@@ -7,7 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from routebench.statistics._intervals import CONFIDENCE, CONSTANT, ONE_VALUE, Difference, finite, no_difference
+from routebench.statistics._intervals import (
+    CONFIDENCE,
+    CONSTANT,
+    ONE_VALUE,
+    Difference,
+    finite,
+    no_difference,
+    upper_level,
+)
 from routebench.statistics._rounding import settled
 
 OVER_MACHINES = "Welch's t over the seeds of two machines"
@@ -129,7 +137,7 @@ def _difference(found: _Mean, n: int, kind: str, confidence: float) -> Differenc
     if found.error == 0:
         p_value = 1.0 if found.mean == 0 else math.nan
         return Difference(found.mean, found.mean, found.mean, n, CONSTANT, p_value)
-    margin = float(special.stdtrit(found.freedom, (1 + confidence) / 2)) * found.error
+    margin = float(special.stdtrit(found.freedom, upper_level(confidence))) * found.error
     p_value = float(2 * special.stdtr(found.freedom, -abs(found.mean) / found.error))
     return Difference(found.mean, found.mean - margin, found.mean + margin, n, kind, p_value)
 

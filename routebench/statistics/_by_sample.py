@@ -14,6 +14,7 @@ from routebench.statistics._intervals import (
     Difference,
     Interval,
     no_difference,
+    upper_level,
 )
 
 OVER_SAMPLES_ONLY = "over test samples (these networks)"
@@ -48,7 +49,7 @@ def paired_samples(ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFI
     p_value = float(mcnemar([[both, only_ours], [only_theirs, neither]], exact=True).pvalue)
     b, c, total = only_ours + 0.5, only_theirs + 0.5, n + 2
     centre = (b - c) / total
-    wald = stats.norm.ppf((1 + confidence) / 2) * math.sqrt(b + c - (b - c) ** 2 / total) / total
+    wald = stats.norm.ppf(upper_level(confidence)) * math.sqrt(b + c - (b - c) ** 2 / total) / total
     margin = _margin(wald, centre, only_ours - only_theirs, p_value < 1 - confidence)
     low, high = max(centre - margin, -1.0), min(centre + margin, 1.0)
     return Difference((only_ours - only_theirs) / n, low, high, n, OVER_SAMPLES, p_value)
@@ -112,7 +113,7 @@ def paired_samples_of_seeds(ours: ArrayLike, theirs: ArrayLike, confidence: floa
     centre = float(share.sum()) / total
     spread = float((share**2).sum() + 1) / total - centre**2
     p_value = signed_sum_p(scores)
-    wald = stats.norm.ppf((1 + confidence) / 2) * math.sqrt(spread / total)
+    wald = stats.norm.ppf(upper_level(confidence)) * math.sqrt(spread / total)
     margin = _margin(wald, centre, int(scores.sum()), p_value < 1 - confidence)
     low, high = max(centre - margin, -1.0), min(centre + margin, 1.0)
     return Difference(float(share.mean()), low, high, n, OVER_SAMPLES_ONLY, p_value)
@@ -148,7 +149,7 @@ def by_view(right: NDArray[np.bool_], views: int) -> NDArray[np.bool_]:
         ValueError: n is no multiple of the views.
     """
     seeds, n = right.shape
-    if n % views:
+    if views < 1 or n % views:
         raise ValueError(f"expected {views} views of each object, got {n} samples")
     return right.reshape(seeds, n // views, views).swapaxes(1, 2).reshape(seeds * views, n // views)
 

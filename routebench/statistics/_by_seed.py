@@ -19,6 +19,7 @@ from routebench.statistics._intervals import (
     finite,
     mean_interval,
     standard_error,
+    upper_level,
 )
 from routebench.statistics._rounding import settled
 
@@ -85,7 +86,7 @@ def paired_margins(
     staged = (early_n < n) & (early_n > 1) & (np.sqrt(early) > 1e-10 * largest)
     spread, used = np.where(staged, early, squares), np.where(staged, early_n, n)
     with np.errstate(invalid="ignore", divide="ignore"):
-        margins = special.stdtrit(used - 1, (1 + confidence) / 2) * np.sqrt(spread / (used - 1) / n)
+        margins = special.stdtrit(used - 1, upper_level(confidence)) * np.sqrt(spread / (used - 1) / n)
     return np.where(n < 2, math.nan, np.where(np.sqrt(squares) <= 1e-10 * largest, 0.0, margins))
 
 

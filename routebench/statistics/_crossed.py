@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from routebench.statistics._by_sample import by_view, matched, paired_samples, paired_samples_of_seeds
-from routebench.statistics._intervals import CONFIDENCE, NO_VALUE, Difference, no_difference
+from routebench.statistics._intervals import CONFIDENCE, NO_VALUE, Difference, no_difference, upper_level
 from routebench.statistics._rounding import settled
 
 OVER_BOTH = "t over seeds and test samples"
@@ -62,7 +62,7 @@ def crossed_difference(
     error, freedom = _error(differences, first)
     if error == 0:
         return Difference(mean, mean, mean, seeds, BOTH_CONSTANT, 1.0 if mean == 0 else math.nan)
-    margin = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
+    margin = float(special.stdtrit(freedom, upper_level(confidence))) * error
     p_value = float(2 * special.stdtr(freedom, -abs(mean) / error))
     return Difference(mean, max(mean - margin, -1.0), min(mean + margin, 1.0), seeds, OVER_BOTH, p_value)
 

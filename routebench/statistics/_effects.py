@@ -7,7 +7,7 @@ import numpy as np
 from scipy import special
 
 from routebench.statistics._by_seed import shared_differences
-from routebench.statistics._intervals import CONFIDENCE, CONSTANT, NO_VALUE, Interval
+from routebench.statistics._intervals import CONFIDENCE, CONSTANT, NO_VALUE, Interval, upper_level
 
 STANDARDISED = "in standard deviations of the paired differences"
 TOO_FEW = "fewer than three seeds, no effect size"
@@ -42,6 +42,7 @@ def standardised_difference(
         kind = NO_VALUE if n == 0 else TOO_FEW if n < 3 else CONSTANT
         return Interval(math.nan, math.nan, math.nan, n, kind)
     plain = float(differences.mean() / differences.std(ddof=1))
+    upper_level(confidence)  # which looks at it
     tail = (1 - confidence) / 2
     low, high = (_noncentrality(plain * math.sqrt(n), n - 1, share) / math.sqrt(n) for share in (1 - tail, tail))
     return Interval(hedges_correction(n - 1) * plain, low, high, n, STANDARDISED)

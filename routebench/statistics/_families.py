@@ -27,6 +27,8 @@ def holm(p_values: ArrayLike, family: int | None = None) -> NDArray[np.float64]:
     """
     # statsmodels' multipletests counts a NaN into m, and collects garbage each time: 30 ms for six lines.
     raw = np.atleast_1d(np.asarray(p_values, dtype=np.float64))
+    if raw.ndim > 1:
+        raise ValueError(f"expected p-values as (m,), got shape {raw.shape}")
     made = np.flatnonzero(~np.isnan(raw))
     if np.any((raw[made] < 0) | (raw[made] > 1)):
         raise ValueError("expected p-values in [0, 1]")

@@ -84,12 +84,23 @@ def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE, whole: floa
         return Interval(mean, math.nan, math.nan, 1, ONE_VALUE)
     if np.ptp(sample) == 0:
         return Interval(mean, mean, mean, sample.size, CONSTANT)
-    margin = float(special.stdtrit(sample.size - 1, (1 + confidence) / 2) * standard_error(sample))
+    margin = float(special.stdtrit(sample.size - 1, upper_level(confidence)) * standard_error(sample))
     is_share = whole is not None and sample.min() >= 0 and sample.max() <= whole
     if whole is not None and is_share and (mean < margin or mean + margin > whole):
         low, high = logit_limits(mean / whole, margin / whole)
         return Interval(mean, whole * low, whole * high, sample.size, OVER_SEEDS_LOGIT)
     return Interval(mean, mean - margin, mean + margin, sample.size, OVER_SEEDS)
+
+
+def upper_level(confidence: float) -> float:
+    """The share of a distribution below the upper limit of a two-sided interval.
+
+    Raises:
+        ValueError: the confidence is not between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"expected a confidence between 0 and 1, such as 0.95, got {confidence!r}")
+    return (1 + confidence) / 2
 
 
 def logit_limits(mean: float, margin: float) -> tuple[float, float]:

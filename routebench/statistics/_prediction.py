@@ -7,7 +7,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
-from routebench.statistics._intervals import CONFIDENCE, CONSTANT, NO_VALUE, ONE_VALUE, Interval, finite, logit_limits
+from routebench.statistics._intervals import (
+    CONFIDENCE,
+    CONSTANT,
+    NO_VALUE,
+    ONE_VALUE,
+    Interval,
+    finite,
+    logit_limits,
+    upper_level,
+)
 from routebench.statistics._rounding import settled
 
 PREDICTED = "of other runs, by t over seeds"
@@ -35,7 +44,8 @@ def predicted_mean(
     Returns:
         `mean` is ours; without limits where nothing tells how far runs lie apart: one value, or equal ones.
     """
-    sample, level = settled(finite(values)), (1 + confidence) / 2
+    _expect_runs(runs)
+    sample, level = settled(finite(values)), upper_level(confidence)
     printed, unknown = runs > 1 and spread > 0, _without_spread(sample.tolist())
     if unknown and not (printed and sample.size):
         return unknown
@@ -69,14 +79,21 @@ def predicted_best(
     Returns:
         as `predicted_mean`.
     """
+    _expect_runs(runs)
     sample = settled(finite(values))
     if unknown := _without_spread(sample.tolist()):
         return unknown
     deviation = float(sample.std(ddof=1))
-    tails = ((1 - confidence) / 2, (1 + confidence) / 2)
+    tails = ((1 - confidence) / 2, upper_level(confidence))
     low, high = (deviation * _best_quantile(tail, sample.size, runs) for tail in tails)
     below, above = (high, -low) if lowest else (-low, high)
     return _limits(float(sample.mean()), below, above, sample.size, whole)
+
+
+def _expect_runs(runs: int) -> None:
+    """Raises ValueError for fewer than one run."""
+    if runs < 1:
+        raise ValueError(f"expected 1 run or more, got {runs}")
 
 
 def _without_spread(sample: list[float]) -> Interval | None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from routebench.statistics._by_seed import equivalence_p, paired_difference, shared_differences
-from routebench.statistics._intervals import CONFIDENCE, Difference, standard_error
+from routebench.statistics._intervals import CONFIDENCE, Difference, standard_error, upper_level
 
 OVER_SEEDS_TWO_STAGES = "t over seeds, in two stages"
 MOST_SEEDS = 10_000
@@ -46,7 +46,7 @@ def seeds_needed(
     early = _early(ours, theirs, first)
     if early.size < max(first, 2):
         return None
-    margin = float(special.stdtrit(early.size - 1, (1 + confidence) / 2)) * float(early.std(ddof=1))
+    margin = float(special.stdtrit(early.size - 1, upper_level(confidence))) * float(early.std(ddof=1))
     if margin >= half_width * math.sqrt(MOST_SEEDS):  # the square may be too large for a number
         return MOST_SEEDS
     return min(max(early.size, math.ceil((margin / half_width) ** 2)), MOST_SEEDS)
@@ -74,7 +74,7 @@ def two_stage_difference(
     freedom, error = _first_stage(ours, theirs, first)
     if math.isnan(error):
         return plain
-    margin = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
+    margin = float(special.stdtrit(freedom, upper_level(confidence))) * error
     p_value = float(2 * special.stdtr(freedom, -abs(plain.mean) / error))
     return Difference(plain.mean, plain.mean - margin, plain.mean + margin, plain.n, OVER_SEEDS_TWO_STAGES, p_value)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from routebench.statistics._intervals import CONFIDENCE, NO_VALUE, Interval, finite
+from routebench.statistics._intervals import CONFIDENCE, NO_VALUE, Interval, finite, upper_level
 
 OVER_STRATA = "bootstrap over runs within tasks"
 FEWEST_RUNS = 5
@@ -104,5 +104,5 @@ def _bootstrapped(tasks: Tasks, statistic: Callable[[Tasks], float], confidence:
         return Interval(statistic(tasks), float("nan"), float("nan"), runs, TOO_FEW_RUNS)
     random = np.random.default_rng(0)
     drawn = [statistic([random.choice(task, task.size) for task in tasks]) for _ in range(DRAWS)]
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, upper_level(confidence)])
     return Interval(statistic(tasks), float(low), float(high), runs, OVER_STRATA)

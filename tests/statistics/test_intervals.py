@@ -117,3 +117,32 @@ def test_accuracy_interval_uses_seeds_when_there_are_several_and_samples_when_th
     assert (one.mean, one.low) == (97.0, pytest.approx(100 * statistics.wilson_interval(970, 1000).low))
     assert statistics.accuracy_interval([97.0], None).kind == statistics.ONE_VALUE
     assert statistics.accuracy_interval([], 1000).kind == statistics.NO_VALUE
+
+
+@pytest.mark.parametrize("confidence", [95, 1, 0, -0.5, math.nan])
+def test_a_confidence_that_is_none_is_refused(confidence: float) -> None:
+    right = np.array([1, 0, 1, 1], dtype=bool)
+    pair = {0: 1.0, 1: 2.0, 2: 4.0}, {0: 0.0, 1: 0.0, 2: 0.0}
+    for call in (
+        lambda: statistics.mean_interval([1, 2, 3], confidence),
+        lambda: statistics.paired_samples(right, ~right, confidence),
+        lambda: statistics.predicted_mean([1, 2, 3], 1, confidence=confidence),
+        lambda: statistics.predicted_best([1, 2, 3], 1, confidence=confidence),
+        lambda: statistics.standardised_difference(*pair, confidence),
+        lambda: statistics.seeds_needed(*pair, 3, 1.0, confidence),
+        lambda: statistics.apart_difference([1, 2, 3], [1, 2, 5], confidence),
+        lambda: statistics.interquartile_mean_over_tasks([[1, 2, 3, 4, 5]], confidence),
+    ):
+        with pytest.raises(ValueError, match="expected a confidence between 0 and 1"):
+            call()
+
+
+def test_counts_and_shapes_that_are_none_are_refused() -> None:
+    for call in (
+        lambda: statistics.predicted_mean([1, 2, 3], 0),
+        lambda: statistics.predicted_best([1, 2, 3], 0),
+        lambda: statistics.by_view(np.ones((2, 4), dtype=bool), 0),
+        lambda: statistics.holm([[0.1, 0.2]]),
+    ):
+        with pytest.raises(ValueError, match="expected"):
+            call()
