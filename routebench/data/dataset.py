@@ -1,13 +1,15 @@
 """Data sets, and how parts are held out of them."""
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Generic, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Generic, Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from annotated_types import Ge, Le
 from torch import Tensor
 from typing_extensions import TypeVar
 
@@ -15,9 +17,13 @@ from routebench.data.labels import described, expect_classes, expect_labels, exp
 from routebench.data.seal import expect_unsealed
 from routebench.data.tokens import Tokens
 from routebench.errors import UserError
+from routebench.given import fault_of
 
 HELD_OUT_FRACTION = 0.1
 SPLIT_SEED = 0  # of the data, not of a run: every run seed trains and selects on the same images
+
+Seed = Annotated[int, Ge(0), Le(2**32 - 1)]
+"""What NumPy's legacy generator takes."""
 
 Loader = TypeVar("Loader", bound=Callable[..., "Dataset[Any]"])
 Compose = Callable[[torch.Generator], "Images"]
@@ -340,10 +346,13 @@ def stratified_split(labels: Tensor, part: float, seed: int) -> tuple[Tensor, Te
         sorted indices of what is kept and of what was taken, (n - count,) and (count,).
 
     Raises:
-        UserError: the part is empty, is everything, or a class would be left without an image.
+        UserError: the part is empty, is everything or no number, a class would be left without an image, or the seed
+            is none.
     """
     n = len(labels)
-    count = part if isinstance(part, int) else round(part * n)
+    if told := fault_of(seed, Seed):
+        raise UserError(f"seed: {told}")
+    count = part if isinstance(part, int) else round(part * n) if math.isfinite(part) else 0
     if not 0 < count < n:
         raise UserError(f"expected to take at least 1 and at most {n - 1} of {n} images, got {part}")
     groups = labels.numpy() if labels.ndim == 1 else np.unique(labels.numpy(), axis=0, return_inverse=True)[1].ravel()

@@ -6,8 +6,9 @@ from typing import Any
 
 from torch import nn
 
-from routebench.arguments import Legal, legal_values
+from routebench.arguments import Count, Legal, legal_values
 from routebench.errors import UserError, nearest
+from routebench.given import fault_of
 from routebench.models.facts import Facts
 from routebench.registry import models
 from routebench.routing.make import factory
@@ -36,9 +37,13 @@ def build(
         model_params: further arguments of the model.
 
     Raises:
-        UserError: a name or an argument is unknown, or the images do not suit the network.
+        UserError: a name or an argument is unknown, or the items do not suit the network.
     """
     builder = models[name]
+    if told := fault_of(classes, Count):
+        raise UserError(f"model {name!r}: classes: {told}")
+    if not isinstance(method_params, dict | None):
+        raise UserError(f"model {name!r}: method_params: expected hyperparameters by name, got {method_params!r:.80}")
     known: Facts = builder.facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
     expect_kind(name, shape)
     if known.routed != (method is not None):
@@ -66,8 +71,13 @@ def expect_kind(name: str, shape: tuple[int, ...]) -> None:
         shape: shape of the items.
 
     Raises:
-        UserError: it reads the other kind.
+        UserError: it reads the other kind, or that is no shape.
     """
+    sizes: Any = shape
+    if not isinstance(sizes, tuple | list) or len(sizes) not in KINDS or any(fault_of(size, Count) for size in sizes):
+        raise UserError(
+            f"model {name!r}: expected a shape, (channels, height, width) or (tokens, numbers), got {shape!r:.80}"
+        )
     takes, given = models[name].facts.takes, KINDS[len(shape)]  # type: ignore[attr-defined]
     if takes != given:
         others = [other for other in models if models[other].facts.takes == given]  # type: ignore[attr-defined]

@@ -33,17 +33,24 @@ def interquartile_mean(values: ArrayLike) -> float:
 def interquartile_mean_over_tasks(differences: Sequence[ArrayLike], confidence: float = CONFIDENCE) -> Interval:
     """The interquartile mean of all runs of all tasks, such as of differences to uniform routing in points.
 
-    In that paper all tasks have as many runs. Here tasks with fewer count the same: their runs are repeated.
+    In that paper all tasks have as many runs. Here tasks with fewer count the same, as if their runs were repeated.
 
     Args:
         differences: one sequence of runs for each task.
         confidence: e.g. 0.95. No limits where a task has fewer than `FEWEST_RUNS` runs.
     """
     tasks = [finite(task) for task in differences]
-    each = math.lcm(*(max(task.size, 1) for task in tasks))
+    count = math.lcm(*(max(task.size, 1) for task in tasks)) * len(tasks)  # of runs, if all tasks had as many
+    cut = (count // 4) / max(count, 1)
+    sizes = np.array([task.size for task in tasks], dtype=np.int64)
+    shares = np.repeat(1 / sizes.clip(min=1) / max(len(tasks), 1), sizes)
 
     def mean(drawn: Tasks) -> float:
-        return interquartile_mean(np.concatenate([np.repeat(task, each // task.size) for task in drawn]))
+        values = np.concatenate(drawn)
+        order = np.argsort(values, kind="stable")
+        ends = np.cumsum(shares[order])
+        kept = np.minimum(ends, 1 - cut) - np.maximum(ends - shares[order], cut)
+        return float(np.average(values[order], weights=kept.clip(min=0)))
 
     return _bootstrapped(tasks, mean, confidence)
 

@@ -8,6 +8,7 @@ import torch
 
 from routebench.data.dataset import Dataset, Images, TrainingData, fingerprint, stratified_split
 from routebench.errors import UserError
+from tests import first_calls
 
 
 def images(n: int, *, classes: int = 3, side: int = 4) -> Images:
@@ -177,3 +178,10 @@ def test_arrays_of_numpy_are_told_to_become_tensors(pixels, labels, told):
     vars(images).update(pixels=pixels, labels=labels)
     with pytest.raises(UserError, match=told):
         images.__post_init__()
+
+
+@pytest.mark.parametrize(("part", "seed"), [(float("nan"), 0), (float("inf"), 0), (0.5, -1), (0.5, 1.5), (0.5, 2**32)])
+def test_a_part_or_a_seed_that_is_none_is_refused_in_one_line(monkeypatch, part, seed):
+    monkeypatch.setattr(first_calls, "CHECKED", 0)  # as in a run, where nothing looks at annotations
+    with pytest.raises(UserError, match=r"expected .*, got"):
+        stratified_split(torch.arange(20) % 2, part, seed)

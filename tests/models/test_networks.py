@@ -145,6 +145,25 @@ def test_images_that_are_too_small_are_refused(model):
         network_of(model, None if model in PLAIN else "uniform", shape=(1, 8, 8))
 
 
+@pytest.mark.parametrize(
+    "shape", [(1, 28.0, 28), (-1, 28, 28), (0, 28, 28), "abc", 28, (28,), (1, 1, 28, 28), (True, 28, 28)]
+)
+def test_what_is_no_shape_is_refused_in_one_line(monkeypatch, shape):
+    monkeypatch.setattr(first_calls, "CHECKED", 0)  # as in a run, where nothing looks at annotations
+    with pytest.raises(UserError, match=r"expected a shape, .*, got "):
+        build("capsnet-small", shape=shape, classes=10, method="uniform")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("classes", 0), ("classes", 2.5), ("classes", "ten"), ("method_params", [1])]
+)
+def test_other_arguments_that_cannot_be_are_refused_in_one_line(monkeypatch, name, value):
+    monkeypatch.setattr(first_calls, "CHECKED", 0)
+    given = {"shape": (1, 28, 28), "classes": 10, "method": "uniform", name: value}
+    with pytest.raises(UserError, match=rf"{name}: expected .*, got "):
+        build("capsnet-small", **given)
+
+
 @pytest.mark.parametrize("model", ROUTED)
 def test_capsule_network_needs_a_routing_method(model):
     with pytest.raises(UserError, match="needs a routing method"):

@@ -40,3 +40,19 @@ def test_gradient_of_squashing_is_that_of_finite_differences():
 def test_log_odds_of_a_length_invert_the_sigmoid():
     lengths = torch.rand(7, dtype=torch.float64) * 0.99 + 0.005
     assert_close(length_logit(lengths).sigmoid(), lengths)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-4, 1.0, 300.0, 6e4])
+def test_squashing_in_half_precision_is_finite_for_all_that_it_holds(size):
+    vector = torch.tensor([size, 0.0], dtype=torch.float16, requires_grad=True)
+    squashed = squash(vector)
+    squashed.sum().backward()
+    assert squashed.dtype == torch.float16 and vector.grad.isfinite().all()
+    assert_close(squashed.double(), squash(vector.detach().double()), atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_logits_of_lengths_are_finite_in_every_type(dtype):
+    lengths = torch.tensor([0.0, 1e-7, 0.5, 0.999, 1 - 1e-7, 1.0], dtype=dtype)
+    found = length_logit(lengths)
+    assert found.dtype == dtype and found.isfinite().all() and found[2] == 0

@@ -54,6 +54,16 @@ def test_a_task_with_more_runs_counts_no_more():
     assert found.mean > 1
 
 
+def test_many_tasks_of_unequal_numbers_of_runs_need_no_memory_for_their_least_common_multiple():
+    random = np.random.default_rng(0)
+    tasks = [random.normal(size=runs) for runs in (7, 8, 9, 11, 97, 89, 83)]
+    found = interquartile_mean_over_tasks(tasks)
+    few = [task[:5] for task in tasks[:3]] + [tasks[3][:10]]
+    repeated = np.concatenate([np.repeat(task, 10 // task.size) for task in few])
+    assert interquartile_mean_over_tasks(few).mean == pytest.approx(interquartile_mean(repeated), abs=1e-12)
+    assert found.low < found.mean < found.high
+
+
 @pytest.mark.parametrize("runs", [1, 4])
 def test_few_runs_of_a_task_have_no_limits(runs):
     few = [TASKS[0], TASKS[1][:runs]]
