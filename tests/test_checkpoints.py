@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 
 from routebench.atomic import StoreFull
 from routebench.checkpoint import Checkpoint, DamagedCheckpoint
+from routebench.registry import optimizers
 from tests.short_fits import RECIPES, SHORT, curves, network_of, same_weights, sixty_digits, trained
 
 
@@ -223,6 +224,30 @@ def test_a_checkpoint_with_another_part_is_set_aside_and_training_starts_anew(da
         trained(data, checkpoint=file, on_progress=shares.append)
     assert min(shares) < 1 / 3
     assert (tmp_path / "checkpoint.safetensors.damaged").exists()
+
+
+class Remembering(torch.optim.SGD):
+    """Plain gradient descent that keeps the norm of every step."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for one in group["params"]:
+                known = self.state[one].get("norms", torch.zeros(0))
+                self.state[one]["norms"] = torch.cat([known, one.grad.norm()[None]])
+        return super().step(closure)
+
+
+def test_an_optimizer_of_a_plugin_whose_state_grows_goes_on(data, tmp_path, monkeypatch):
+    def remembering(groups, recipe):
+        return Remembering(groups, lr=recipe.learning_rate)
+
+    monkeypatch.setitem(optimizers.entries, "remembering", remembering)
+    recipe, file, shares = replace(SHORT, optimiser="remembering"), tmp_path / "checkpoint.safetensors", []
+    whole = trained(data, recipe)
+    with pytest.raises(Interruption):
+        trained(data, recipe, checkpoint=file, on_progress=interrupt_after(2, 3))
+    resumed = trained(data, recipe, checkpoint=file, on_progress=shares.append)
+    assert min(shares) > 2 / 3 and same_weights(whole[0], resumed[0])
 
 
 def test_a_changed_number_is_found_by_the_checksum(stopped, tmp_path):
