@@ -78,7 +78,7 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Unjudged:
-    """What should have a verdict, and has none.
+    """A metric, or some settings of it, without the verdict that it should have.
 
     Args:
         group: the metric.

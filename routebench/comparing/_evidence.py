@@ -179,7 +179,7 @@ def _at_one_time(series: PairedSeries) -> bool:
 
 
 def _spans(series: PairedSeries, side: str) -> Iterator[tuple[datetime, datetime]]:
-    """When the runs of a side began and ended, as far as their records say."""
+    """The beginnings and ends of the runs of a side, as far as their records say them."""
     for pair in series.cells.values():
         origin = getattr(pair, side).provenance
         try:

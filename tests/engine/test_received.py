@@ -81,7 +81,7 @@ def test_nothing_of_a_fit_is_read_through_a_link(place):
         context._folder(key)
     (place.results / "fits" / key).unlink()
     put(place, place.results / "fits" / key / "checkpoint.safetensors", "link")
-    with pytest.raises(NotPlain):
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors cannot be read \(it is a link, not a file\)"):
         context._folder(key)
 
 
