@@ -87,7 +87,7 @@ def test_a_run_of_today_finds_them(tmp_path, no_data, suite, preset):
         known["source"] = "feedfacefeedface"
         cells.append({"cell": digest(known), "label": cell.label, "params": "", "identity": known})
     (tmp_path / "old" / "plans").mkdir(parents=True)
-    content = {"schema": 1, "plan": "made", "created": "2026", "preset": preset, "cells": cells}
+    content = {"schema": 1, "plan": "made", "created": "2026", "suite": suite, "preset": preset, "cells": cells}
     (tmp_path / "old" / "plans" / "made.json").write_text(checksum.sealed(content))
     found = migrate(tmp_path / "old", tmp_path / "new")
     assert [*found.cells.values()] == [cell.key for cell in made.cells]
