@@ -43,6 +43,10 @@ def no_training(cell: str) -> Mapping[str, Any]:  # noqa: ARG001  # the signatur
     return {}
 
 
+def unheard(cell: str, name: str, fault: str) -> None:
+    """Tells nobody of a fault."""
+
+
 def no_arrays(cell: str) -> Mapping[str, NDArray[Any]]:  # noqa: ARG001  # the signature is the interface
     """Returns no raw outputs."""
     return {}
@@ -59,6 +63,7 @@ class Runs:
         correct: run key to (n_test,) right or wrong per test image; None where it was not kept.
         colours: hex colour by label, the same in every figure of a report.
         arrays: run key to its raw outputs by name; empty where none were kept.
+        tell_fault: takes a run's key, the name of one of its raw outputs, and why that is left out.
         training: run key to its training settings; empty where none are known.
         hyperparameters: the same for its routing method, tuned ones among them.
         tuning: the same for how it was tuned: the chosen point, its score in %, the digest of the trials.
@@ -77,6 +82,7 @@ class Runs:
     correct: Callable[[str], NDArray[np.bool_] | None] = no_samples
     colours: Mapping[str, str] = field(default_factory=dict)
     arrays: Callable[[str], Mapping[str, NDArray[Any]]] = no_arrays
+    tell_fault: Callable[[str, str, str], None] = unheard
     training: Callable[[str], Mapping[str, Any]] = no_training
     hyperparameters: Callable[[str], Mapping[str, Any]] = no_training
     tuning: Callable[[str], Mapping[str, Any]] = no_training

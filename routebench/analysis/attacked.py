@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from routebench.analysis import MISSING, Estimate, Method, Runs, Verdict, base_of, corrected, difference, unflattered
 from routebench.analysis.contenders import PairedAnswers, is_tied
 from routebench.catalogue import views_of
+from routebench.engine.results import outcomes
 from routebench.masking import CHECKS, suspicions
 
 LINF = {"norm": "linf"}
+ROBUST = "robust"
+"""The raw output that has the images which withstood every attack, for each budget."""
 OUTCOMES = ("attacked_accuracy", "accuracy_taken")
 """Metrics of an attack that was run."""
 NAMES = {
@@ -156,9 +159,10 @@ def _answers(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any])
     if where["attack"] != "worst":
         return None
     rows = runs.values("attacked_accuracy", **where)
-    one, other = (rows[rows["method"] == method].set_index("seed")["cell"] for method in (ours, theirs))
+    one, other = (rows[rows["method"] == method].set_index("seed") for method in (ours, theirs))
     pairs = [
-        [_robust(runs, cells[seed], where["eps"]) for cells in (one, other)] for seed in {*one.index} & {*other.index}
+        [_robust(runs, where["eps"], *own.loc[seed, ["cell", "value"]]) for own in (one, other)]
+        for seed in {*one.index} & {*other.index}
     ]
     kept = [array for pair in pairs for array in pair if array is not None]
     if not pairs or len(kept) < 2 * len(pairs) or len({array.shape for array in kept}) > 1:
@@ -168,8 +172,12 @@ def _answers(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any])
     return PairedAnswers(np.stack(kept[::2]), np.stack(kept[1::2]))
 
 
-def _robust(runs: Runs, cell: str, eps: str) -> NDArray[np.bool_] | None:
-    """Tells which images of a run withstood every attack."""
-    kept = runs.arrays(cell).get("robust")
-    known = budgets(runs)
-    return None if kept is None or len(kept) != len(known) else np.asarray(kept)[known.index(eps)].astype(bool)
+def _robust(runs: Runs, eps: str, cell: str, share: float) -> NDArray[np.bool_] | None:
+    """Tells which images of a run withstood every attack; None if that was not kept, or contradicts the record."""
+    kept, known = runs.arrays(cell).get(ROBUST), budgets(runs)
+    if kept is None or len(kept) != len(known):
+        return None
+    found, fault = outcomes(np.asarray(kept)[known.index(eps)], [share])
+    if fault:
+        runs.tell_fault(cell, ROBUST, fault)
+    return found

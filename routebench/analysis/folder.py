@@ -113,7 +113,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
         protocol = str(facts.get("protocol") or next(iter(own["protocol"].dropna()), ""))
         part = Runs(
             **names, model=model, protocol=protocol, results=own, planned=cells, correct=correct, colours=colours,
-            arrays=arrays, training=_settings_in(kept, "training"),
+            arrays=arrays, tell_fault=store.tell_fault, training=_settings_in(kept, "training"),
             hyperparameters=_settings_in(kept, "method_params"), tuning=_settings_in(kept, "tuning"),
             primary=_primary_of(facts, [content[name] for name in cells["plan"].unique()]), trials=_trials_of(facts),
             yours=_yours_of(cells, content, packed=is_packed(path)),

@@ -14,9 +14,9 @@ Each way of measuring has a test of its own; `TESTS` names them for readers.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
@@ -172,9 +172,11 @@ def changes_by_round(series: PairedSeries) -> FloatArray:
 
 def _at_one_time(series: PairedSeries) -> bool:
     """Tells whether a run of one side began before a run of the other had ended, by more than a second of rounding."""
-    spans = sorted((*span, side) for side in ("base", "head") for span in _spans(series, side))
+    base, head, rounding = [*_spans(series, "base")], [*_spans(series, "head")], timedelta(seconds=1)
     return any(
-        before[2] != after[2] and after[0] + timedelta(seconds=1) < before[1] for before, after in pairwise(spans)
+        began + rounding < other_end and other_began + rounding < end
+        for began, end in base
+        for other_began, other_end in head
     )
 
 
@@ -184,8 +186,9 @@ def _spans(series: PairedSeries, side: str) -> Iterator[tuple[datetime, datetime
         origin = getattr(pair, side).provenance
         try:
             ended = datetime.fromisoformat(str(origin.get("finished")))
+            ended = ended if ended.tzinfo else ended.replace(tzinfo=UTC)
             yield ended - timedelta(seconds=float(origin["seconds"])), ended
-        except (KeyError, ValueError, OverflowError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             continue
 
 

@@ -269,7 +269,7 @@ def _judge(changes: Sequence[Change], alpha: float) -> list[Change]:
     return judged
 
 
-def _verdict(change: Change, p_value: float, alpha: float) -> tuple[Verdict, str]:  # noqa: PLR0911  # one for each kind
+def _verdict(change: Change, p_value: float, alpha: float) -> tuple[Verdict, str]:
     """The verdict, and the reason if there is none."""
     size = change.evidence.change
     better = (size > 0) == change.group.higher_is_better
@@ -282,14 +282,18 @@ def _verdict(change: Change, p_value: float, alpha: float) -> tuple[Verdict, str
         ), "the same change with every seed, and no spread to test"
     if (accepted or p_value < alpha) and abs(size) > change.threshold:
         return (Verdict.IMPROVEMENT if better else Verdict.REGRESSION), ""
-    if not better and abs(size) > max(change.evidence.usual, change.must_see):
-        return Verdict.UNDECIDED, OUTSIDE
-    if p_value >= alpha:
-        return Verdict.UNSHOWN, ""
-    guessed, tiny = change.evidence.guessed, change.evidence.p_value < TINY
-    if guessed and not better and abs(size) > max(SEEN, change.accepted) and tiny:
-        return Verdict.UNDECIDED, _few_seeds(change)
-    return Verdict.NOISE, ""
+    if not better and (why := _doubt(change, shown=p_value < alpha)):
+        return Verdict.UNDECIDED, why
+    return (Verdict.UNSHOWN if p_value >= alpha else Verdict.NOISE), ""
+
+
+def _doubt(change: Change, *, shown: bool) -> str:
+    """The reason why a loss that is no regression is no noise either; empty if there is none."""
+    evidence, size = change.evidence, abs(change.evidence.change)
+    if size > max(evidence.usual, change.must_see):
+        return OUTSIDE
+    may_be_training = shown and evidence.guessed and evidence.p_value < TINY
+    return _few_seeds(change) if may_be_training and size > max(SEEN, change.accepted) else ""
 
 
 def _few_seeds(change: Change) -> str:

@@ -7,6 +7,7 @@ from pandas import DataFrame
 
 from routebench.analysis._runs import Runs
 from routebench.analysis.folder import Folder
+from routebench.analysis.wording import plural
 from routebench.engine.results import Store
 from routebench.errors import UserError, nearest, printable, unknown
 
@@ -76,8 +77,7 @@ class Choice:
         earlier = results["cell"].isin(store.superseded())
         if count := results.loc[earlier, "cell"].nunique():
             store.warnings.append(
-                f"left out: {count:,} {'run' if count == 1 else 'runs'} of earlier code, options or training, whose "
-                "place newer ones have taken"
+                f"left out: {plural(count, 'run')} of earlier code, options or training, for which newer ones are there"
             )
         results = results[~earlier]
         if self.metric is not None and not results.empty:

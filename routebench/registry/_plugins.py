@@ -198,10 +198,12 @@ class Extensions:
         registries = self.registries.values()
         origins = {registry.origin(name) for registry in registries for name in registry.names_of(entry)} - {SHIPPED}
         of_program = any(origin.startswith(OF_MODULE) for origin in origins)  # whose modules know each other
-        return [
-            registry.entries[name] for registry in registries for name in sorted(registry.entries.keys() & names)
-            if (origin := registry.origin(name)) in origins or (of_program and origin.startswith(OF_MODULE))
-        ] if origins else []  # fmt: skip
+
+        def is_beside(origin: str) -> bool:
+            return origin in origins or (of_program and origin.startswith(OF_MODULE))
+
+        found = ((one, name) for one in registries for name in sorted(one.entries.keys() & names) if origins)
+        return [one.entries[name] for one, name in found if is_beside(one.origin(name))]
 
     def says_how_it_is_shown(self, spec: str) -> bool:
         """Tells whether reports need a loaded plug-in: for files that they read, pages of suites, titles or colours."""

@@ -42,8 +42,7 @@ def standardised_difference(
         kind = NO_VALUE if n == 0 else TOO_FEW if n < 3 else CONSTANT
         return Interval(math.nan, math.nan, math.nan, n, kind)
     plain = float(differences.mean() / differences.std(ddof=1))
-    upper_level(confidence)  # which looks at it
-    tail = (1 - confidence) / 2
+    tail = 1 - upper_level(confidence)
     low, high = (_noncentrality(plain * math.sqrt(n), n - 1, share) / math.sqrt(n) for share in (1 - tail, tail))
     return Interval(hedges_correction(n - 1) * plain, low, high, n, STANDARDISED)
 

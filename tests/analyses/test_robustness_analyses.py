@@ -236,6 +236,20 @@ def test_differences_of_one_seed_are_paired_by_image(one_seed):
     assert np.isnan(by_name(compared(toys, "cnn", where))["uniform"].p)
 
 
+@pytest.mark.parametrize("change", [lambda kept: 1 - kept, lambda kept: 7 * kept, lambda kept: kept[..., None]])
+def test_images_that_contradict_the_accuracy_are_told_and_not_tested(one_seed, change):
+    told = []
+    changed = replace(
+        one_seed,
+        arrays=lambda cell: {
+            name: change(kept) if name == "robust" else kept for name, kept in one_seed.arrays(cell).items()
+        },
+        tell_fault=lambda *fault: told.append(fault),
+    )
+    assert np.isnan(by_name(compared(changed, "cnn", {**ALL, "eps": "0.15"}))["uniform"].p)
+    assert {name for _, name, _ in told} == {"robust"} and {cell for cell, *_ in told} <= {*one_seed.planned["cell"]}
+
+
 def test_one_seed_left_of_two_is_tested_by_no_image(runs):
     where = {**ALL, "eps": "0.15"}
     results = runs.results

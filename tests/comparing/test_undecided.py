@@ -141,6 +141,27 @@ def slower(record, arrays):
         metric["value"] *= 1.5 + record["identity"]["seed"] / 100
 
 
+@pytest.mark.parametrize("origin", [{"seconds": None}, {"finished": "some day"}, {"finished": "2026-01-01T00:01:30"}])
+def test_times_of_runs_that_cannot_be_read_stop_nothing(tmp_path, origin):
+    def odd(record, arrays):
+        at(30)(record, arrays)
+        record["provenance"].update(origin)
+
+    base, head = write(tmp_path / "base", at(0), keep=headline), write(tmp_path / "head", odd, keep=headline)
+    assert compare_folders(base, head, Wishes(metrics=("training_time",))).exit_code in (0, 4)
+
+
+def test_a_long_run_of_one_side_around_short_ones_of_the_other_is_at_one_time(tmp_path):
+    def long(record, arrays):
+        at(0)(record, arrays)
+        if record["identity"]["seed"] == 2:
+            record["provenance"]["seconds"] = 1000.0
+
+    base = write(tmp_path / "base", long, keep=headline)
+    head = write(tmp_path / "head", lambda *of: (at(30)(*of), slower(*of)), keep=headline)
+    assert compare_folders(base, head, Wishes(metrics=("training_time",))).exit_code == 4
+
+
 def test_one_method_that_was_not_measured_in_turn_leaves_the_gate_undecided(tmp_path):
     def late(record, arrays):
         at(10_000 if record["identity"]["method"] == "uniform" else 30)(record, arrays)

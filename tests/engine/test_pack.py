@@ -107,11 +107,15 @@ def test_chosen_settings_lie_beside_a_pack_and_come_back(folder, tmp_path):
         (folder / name).write_text(name)
     (tmp_path / "packed").mkdir()
     (tmp_path / "packed" / "a.quick.settings.json").write_text("is there already")
+    with pytest.raises(UserError, match=r"has another a\.quick\.settings\.json than .*; name another folder with -o"):
+        pack(folder, tmp_path / "packed")
+    assert [file.name for file in (tmp_path / "packed").iterdir()] == ["a.quick.settings.json"]
+    (tmp_path / "packed" / "a.quick.settings.json").write_text("a.quick.settings.json")
     pack(folder, tmp_path / "packed")
     unpack(tmp_path / "packed", tmp_path / "again")
     told = {file.name: file.read_text() for file in (tmp_path / "again").glob("*.json") if file.name != "schema.json"}
     assert told == {
-        "a.quick.settings.json": "is there already",
+        "a.quick.settings.json": "a.quick.settings.json",
         "mine.a.quick.settings.json": "mine.a.quick.settings.json",
     }
 

@@ -2,6 +2,7 @@
 
 from routebench.atomic import StoreFull, write_tensors, write_text
 from routebench.engine.results import _checksum as checksum
+from routebench.engine.results._answers import outcomes
 from routebench.engine.results._checks import beyond_range, cleaned, exact_bytes, expect_key, is_fit, is_key, is_plain
 from routebench.engine.results._checksum import unsealed
 from routebench.engine.results._folder import CHANGED, other_schema, parsed
@@ -41,6 +42,7 @@ __all__ = [
     "load_arrays",
     "load_results",
     "other_schema",
+    "outcomes",
     "pack",
     "parsed",
     "preset_in_words",

@@ -1,6 +1,6 @@
-"""Right or wrong per test image: the array `correct` of a run, held against what its record says."""
+"""Right or wrong per test image, as raw outputs have it, held against what the record says."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,16 @@ def right_of(record: Record, arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArra
     found, said = arrays.get(CORRECT), [*_accuracies(record)]
     if found is None or (found.ndim == 1 and not found.size and not said):  # of a network that says no class
         return None, ""
+    return outcomes(found, said)
+
+
+def outcomes(found: NDArray[Any], said: Iterable[float]) -> tuple[NDArray[np.bool_] | None, str]:
+    """(n,) the outcomes of images, and no fault; or None, and why these are none.
+
+    Args:
+        found: 1 for each image that is right, 0 for each other.
+        said: the shares of right ones that the record has, in %.
+    """
     if found.ndim != 1 or not found.size:
         return None, f"expected one answer per test image, got shape {list(found.shape)}"
     if not np.isin(found, (0, 1)).all():

@@ -16,7 +16,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from routebench.atomic import expect_place, told_when_full, write_text
+from routebench.atomic import expect_place, told_when_full, write_bytes, write_text
 from routebench.cache import CHOOSE_A_FOLDER, cache_folder
 from routebench.engine.results._index import stamp
 from routebench.engine.results._record import SCHEMA
@@ -72,16 +72,16 @@ def pack(results: Path, folder: Path, *, networks: bool = False) -> int:
         StoreFull: the disk is full.
     """
     _expect_free(folder)
-    count = 0
+    count, settings = 0, _settings_for(folder, results)
     with told_when_full(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".packing-", dir=folder) as made:
             wanted = [name for name in HELD if networks or name != NETWORKS]
             for name in wanted:
                 count += _write(Path(made) / name, _held_in(results, HELD[name]))
+            _write_settings(settings, folder)
             for name in reversed(wanted):  # the records last: with them the folder counts as a pack
                 os.replace(Path(made) / name, folder / name)
-        _copy_settings(results, folder)
     return count
 
 
@@ -94,7 +94,7 @@ def unpack(packed: Path, folder: Path) -> int:
     if not is_packed(packed):
         raise UserError(f"expected a packed results folder, with {RECORDS} in it, got {str(packed)!r}")
     _expect_free(folder)
-    count, is_new, schemas = 0, not folder.exists(), {SCHEMA}
+    count, is_new, schemas, settings = 0, not folder.exists(), {SCHEMA}, _settings_for(folder, packed)
     try:
         with told_when_full(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -108,10 +108,10 @@ def unpack(packed: Path, folder: Path) -> int:
                     schemas |= {int(found[1])} if (found := _SCHEMA.match(content)) else set()
                     count += 1
                 write_text(Path(made) / "schema.json", json.dumps({"schema": min(schemas)}))
+                _write_settings(settings, folder)
                 fits = [name for name in ("fits",) if (Path(made) / name).exists()]
                 for name in ("schema.json", *fits, *reversed(ENDINGS)):  # without plans, the last, nothing is planned
                     os.replace(Path(made) / name, folder / name)
-            _copy_settings(packed, folder)
     except BaseException:
         if is_new:
             with contextlib.suppress(OSError):  # there was no room for it
@@ -120,11 +120,22 @@ def unpack(packed: Path, folder: Path) -> int:
     return count
 
 
-def _copy_settings(source: Path, folder: Path) -> None:
-    """Copies chosen settings, which lie beside a pack, because commands read them as files; those there stay."""
-    for file in sorted(source.glob(f"*{SETTINGS}")):
-        with contextlib.suppress(FileExistsError), (folder / file.name).open("xb") as copy:
-            copy.write(read_plain(file)[0])
+def _settings_for(folder: Path, source: Path) -> dict[str, bytes]:
+    """Chosen settings by name, which lie beside a pack, because commands read them as files.
+
+    Raises:
+        UserError: the folder has others of a name.
+    """
+    found = {file.name: read_plain(file)[0] for file in sorted(source.glob(f"*{SETTINGS}"))}
+    for name, content in found.items():
+        if os.path.lexists(folder / name) and read_plain(folder / name)[0] != content:
+            raise UserError(f"{str(folder)!r} has another {name} than {str(source)!r}; name another folder with -o")
+    return found
+
+
+def _write_settings(settings: Mapping[str, bytes], folder: Path) -> None:
+    for name, content in settings.items():
+        write_bytes(folder / name, content)
 
 
 def files_of(folder: Path) -> Path:

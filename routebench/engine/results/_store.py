@@ -225,8 +225,12 @@ class Store:
     def _right(self, record: Record, arrays: Mapping[str, NDArray[Any]]) -> "NDArray[np.bool_] | None":
         found, fault = right_of(record, arrays)
         if fault:
-            self._reader.warn(f"arrays/{record.cell}.safetensors is damaged: {CORRECT}: {fault}; it is left out")
+            self.tell_fault(record.cell, CORRECT, fault)
         return found
+
+    def tell_fault(self, key: str, name: str, fault: str) -> None:
+        """Warns of an array among a run's raw outputs that is left out."""
+        self._reader.warn(f"arrays/{key}.safetensors is damaged: {name}: {fault}; it is left out")
 
     def verify(self) -> tuple[int, int]:
         """Verifies every file that a record or a fit names. Changed files are set aside, and missing ones told.
