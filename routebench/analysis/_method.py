@@ -112,7 +112,7 @@ class Method:
     @property
     def base_title(self) -> str:
         """Text for readers of the method alone, without variant, hyperparameters and network."""
-        words = self.name.replace("-", " ").replace("_", " ")
+        words = self.name if " " in self.name else self.name.replace("-", " ").replace("_", " ")  # or it is in words
         return shown_as(self.name).get("title") or words[:1].upper() + words[1:]
 
     @property

@@ -62,6 +62,7 @@ def test_clusters_of_pixels_that_beat_all_networks_stand_first_on_the_first_scre
     (published,) = open_folder(PUBLISHED).parts
     card = scorecard_of([("objects", published, analyses["objects-table"](published))])
     assert card.rows[0].method.name == CLUSTERS and card.rows[0].method.is_control and card.rows[0].main
+    assert str(card.rows[0].method) == "K-means by place and colour"
     assert card.title == "Does routing help? Not shown."
 
 
