@@ -182,13 +182,19 @@ def test_an_error_that_damage_may_be_the_cause_of_drops_no_warning(copied, finis
         assert file in f"{done.stderr} {done.exception}", done.output
 
 
-def test_results_of_a_run_tell_what_has_been_damaged_since(copied, finished, caplog):
+@pytest.mark.parametrize("part", ["records", "arrays"])
+def test_results_of_a_run_tell_what_has_been_damaged_or_lost_since(copied, finished, caplog, part):
     made, _ = finished
     folder = copied()
     known = status_of(made, Store(folder))
     planned = PlannedRun(made, known, RunConfig("cpu", jobs=1, threads=1), Queue(known.to_do), Store(folder))
     run = SuiteRun(folder, (planned,), planned.run(Listener()), None)
-    file = damage(folder, finished, "records", "cut")
+    if part == "records":
+        file = damage(folder, finished, "records", "cut")
+    else:
+        lost = next((folder / "arrays").iterdir())
+        file = lost.name
+        lost.unlink()
     for _ in range(2):
         caplog.clear()
         with caplog.at_level(logging.WARNING, "routebench"):
