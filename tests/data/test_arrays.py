@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import os
 import zipfile
 from pathlib import Path
 
@@ -76,6 +77,18 @@ def test_how_numbers_lie_in_the_file_changes_nothing(tmp_path, changed):
     assert load(f"features:{tmp_path / 'a.npz'}").fingerprint == load(f"features:{tmp_path / 'b.npz'}").fingerprint
 
 
+def test_a_file_that_is_overwritten_is_read_again_whatever_its_time_says(tmp_path):
+    file, other = tmp_path / "x.npz", tmp_path / "y.npz"
+    np.savez(file, **features())
+    np.savez(other, **features(test_labels=(features()["test_labels"] + 1) % 5))
+    first, known = load(f"features:{file}"), file.stat()
+    with file.open("r+b") as opened:  # as `cp -p` and `rsync --inplace --times` do
+        opened.write(other.read_bytes())
+    os.utime(file, ns=(known.st_atime_ns, known.st_mtime_ns))
+    assert file.stat().st_size == known.st_size
+    assert load(f"features:{file}").fingerprint == load(f"features:{other}").fingerprint != first.fingerprint
+
+
 def test_masks_held_out_items_and_several_classes_are_read(tmp_path):
     mask = np.ones((50, 4), bool)
     mask[3, 1:] = False
@@ -111,6 +124,14 @@ WRONG = {
     "marks below zero": ({"train_labels": np.full((50, 5), -1)}, "of 0 and 1, got values from -1 to -1"),
     "marks of no class": ({"train_labels": np.ones((50, 0), int)}, r"got int64 \(50, 0\)"),
     "a single class": ({"train_labels": np.zeros((50, 1), int)}, "at least two classes, got 0 alone"),
+    "no class of several": (
+        {"train_labels": np.zeros((50, 5), int), "test_labels": np.eye(5, dtype=int)[np.arange(20) % 5]},
+        "at least two classes, got none",
+    ),
+    "one class of several": (
+        {"train_labels": np.arange(5) * np.ones((50, 1), int) == 3, "test_labels": np.ones((20, 5), int)},
+        "at least two classes, got 3 alone",
+    ),
     "a label beyond all": ({"train_labels": np.full(50, 2**64 - 1, np.uint64)}, "got 18446744073709551615"),
     "squares beyond all": (
         {"train_features": features()["train_features"] * np.float32(1e20)},
