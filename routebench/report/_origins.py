@@ -1,8 +1,8 @@
 """The origins of the numbers of a report: recipe, data, seeds, machine and the command that repeats them."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from routebench.analysis import Method, wording
@@ -32,6 +32,8 @@ NAMES = {
 METHOD, MODEL = "method.", "model."
 """Beginnings of the names of tuned settings that are no training settings."""
 OWN = "own hyperparameters"
+CODE = "code"
+"""The name of the hash of the files of a run's own parts."""
 NONE = "–"
 HIDDEN = {"package_hash", "command", "seconds", "finished", "started", "data_fingerprint", "hostname", "argv"}
 
@@ -99,7 +101,9 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
     """Collects the origins from the records of a part, failed runs included."""
     identities = [record.identity for record in records]
     kinds = {exact_bytes({**record.provenance, **dict.fromkeys(HIDDEN)}): record.provenance for record in records}
-    provenance = _facts(_flat(_with_commit(kind)) for kind in kinds.values())
+    several = _of_several_codes(records)
+    facts = _facts(_flat(_with_commit(kind)) for kind in kinds.values())
+    provenance = tuple(replace(fact, mixed=bool(several)) if fact.name == CODE else fact for fact in facts)
     recipe = _facts(record.identity.training for record in _configurations(records))
     if not _trains(runs):
         recipe = tuple(fact for fact in recipe if fact.name != "epochs")
@@ -110,7 +114,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
         provenance=provenance,
         command=command,
         besides=besides,
-        warnings=(*_warnings(identities, provenance), *_doubts(records)),
+        warnings=(*_warnings(identities, provenance, several), *_doubts(records)),
         told=(*_told(str(plan.get("caveat", "")), runs, records), *runs.not_measured),
         settings=_differing(records),
     )
@@ -322,11 +326,25 @@ def _doubts(records: Iterable[Record]) -> Iterator[str]:
         )
 
 
-def _warnings(identities: list[Identity], provenance: Iterable[Fact]) -> tuple[str, ...]:
+def _of_several_codes(records: Iterable[Record]) -> list[str]:
+    """Methods of which runs of the same parts had different code. Other parts are other files, and no mixture."""
+    codes: dict[object, dict[str, str]] = {}
+    for record in records:
+        own = record.identity
+        settings = {**own.training, **own.model_params, **own.method_params}
+        named = frozenset((key, value) for key, value in settings.items() if isinstance(value, str))
+        if code := record.provenance.get("code"):
+            codes.setdefault((own.method, own.model, own.protocol, named), {})[str(code)] = _method_of(record).title
+    return list(dict.fromkeys(title for own in codes.values() if len(own) > 1 for title in own.values()))
+
+
+def _warnings(identities: list[Identity], provenance: Iterable[Fact], several: Sequence[str]) -> tuple[str, ...]:
     versions = sorted({str(identity.suite_version) for identity in identities})
     warnings = [f"Versions {wording.listed(versions)} of the suite are mixed here."] if len(versions) > 1 else []
+    if several:
+        warnings.append(f"Runs of one method differ in code: {wording.listed(several)}.")
     for fact in provenance:
-        if fact.mixed and fact.name != NAMES["backends"]:  # each was checked against the reference
+        if fact.mixed and fact.name not in (CODE, NAMES["backends"]):  # each back end was checked against the reference
             warnings.append(f"The runs differ in {fact.name}: {fact.value}.")
         if fact.name == NAMES["dirty"] and "yes" in fact.value:
             warnings.append("The code had uncommitted changes, so the commit alone does not give these numbers.")

@@ -293,3 +293,15 @@ def test_runs_of_code_that_no_version_stands_for_are_told():
     assert told == f"The code of 1 run of {len(records)} is not known to be that of today's versions."
     records[0]["identity"]["method"] = "a-method-of-a-plugin"  # whose hash it is
     assert not any("not known to be" in told for told in found_for(records).told)
+
+
+def test_code_differs_only_between_runs_of_the_same_parts():
+    """Each run has a hash of the files of its own parts: another method's is another, and no mixture."""
+    records = copy.deepcopy(made_up_records())
+    for record in records:
+        record["provenance"]["code"] = f"code of {record['identity']['method']} on {record['identity']['model']}"
+    found = found_for(records)
+    assert found.warnings == () and not value(found.provenance, "code").mixed
+    next(record for record in records if record["identity"]["method"] == "em")["provenance"]["code"] = "edited"
+    found = found_for(records)
+    assert found.warnings == ("Runs of one method differ in code: EM.",) and value(found.provenance, "code").mixed
