@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
@@ -32,6 +32,7 @@ TUNING = "Tuning"
 """The menu of trials of settings."""
 RESERVED = ("overview", "whole", "explorer", "against", "words", "answer")
 """Ids that the page reserves."""
+TOLD = 3  # warnings of the folder on the first screen
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def _write(folder: Folder, page: Path, beside: Path, named: bool) -> Written:
         sections = [_section(folder, runs, ids[runs.name], beside) for runs in sorted(folder.parts, key=place_of_tab)]
         groups = [_together(group, beside) for group in _groups(folder)]
         whole = _whole(folder, beside)
-        summary = _summary(sections, whole, beside)
+        summary = _summary(sections, whole, beside, _set_aside(folder.warnings))
         whole = tuple(block for block in whole if block is not summary.price)
     except (OSError, atomic.StoreFull) as error:
         reason = error.strerror if isinstance(error, OSError) else error.reason
@@ -246,7 +247,10 @@ def _slug(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name)
 
 
-def _summary(sections: list[Section], whole: tuple[Block | Broken, ...], beside: Path) -> Summary:
+def _summary(
+    sections: list[Section], whole: tuple[Block | Broken, ...], beside: Path, told: tuple[str, ...]
+) -> Summary:
+    """The first screen; `told` are the first of its caveats."""
     own = [section for section in sections if not is_tuning(section.runs)] or sections
     answered = [section for section in own if section.done]
     mains = [(part.id, part.runs, found) for part in own for found in part.found.values() if found.main]
@@ -260,7 +264,14 @@ def _summary(sections: list[Section], whole: tuple[Block | Broken, ...], beside:
         write(downloads, beside)
     blocks = {block.name: block for block in whole if isinstance(block, Block)}
     price = blocks.get(name_with(Role.PRICE)) if shown is not None and shown.compares else None
-    return Summary(title, lead, said, _chips(answered), _caveats(answered), shown, claims, downloads, price)
+    caveats = (*told, *_caveats(answered))
+    return Summary(title, lead, said, _chips(answered), caveats, shown, claims, downloads, price)
+
+
+def _set_aside(warnings: Sequence[str]) -> tuple[str, ...]:
+    """A sentence on what the folder warned of: whoever is sent the page alone sees no terminal."""
+    more = [f"{len(warnings) - TOLD} more are not named here"] if len(warnings) > TOLD else []
+    return (f"When this page was made: {'. '.join([*warnings[:TOLD], *more])}.",) if warnings else ()
 
 
 def _claims(answered: list[Section], whole: tuple[Block | Broken, ...]) -> ClaimCard | None:

@@ -300,7 +300,24 @@ def test_damaged_files_are_told_and_their_cells_are_missing(tmp_path) -> None:
         assert f"warning: arrays/{records[0]['cell']}.safetensors: gone or damaged" in ended.stderr
     assert "2 ok, 1 not run of 3 runs" in ended.stdout
     assert "none on capsnet-small, seed 0: not run: its raw outputs are gone or damaged" in ended.stdout
-    assert "2 of 3 planned runs finished" in (path / "report.html").read_text(encoding="utf-8")
+    text = write_report(path).page.read_text(encoding="utf-8")
+    assert "2 of 3 planned runs finished" in text
+    first = text[text.index('id="overview"') : text.index("</article>")]  # whoever is sent the page sees no terminal
+    assert "When this page was made: " in first
+    assert f"arrays/{records[0]['cell']}.safetensors: gone or damaged, so that its run counts as not run" in first
+
+
+@pytest.mark.parametrize("damaged", [0, 1, 9])
+def test_a_page_that_is_sent_alone_tells_of_what_was_set_aside(tmp_path, damaged) -> None:
+    records = made_up_records(methods={name: METHODS[name] for name in ("none", "uniform", "cnn")})
+    path = write_folder(tmp_path / "results", records)
+    for file in sorted((path / "records").glob("*.json"))[:damaged]:
+        file.write_text("{")
+    text = write_report(path).page.read_text(encoding="utf-8")
+    first = text[text.index('id="overview"') : text.index("</article>")]
+    assert first.count("could not be read; it was moved to damaged/") == min(damaged, 3)
+    assert ("6 more are not named here" in first) == (damaged == 9)
+    assert ("When this page was made" in first) == bool(damaged)
 
 
 @pytest.mark.parametrize("run", ["report", "status"])
