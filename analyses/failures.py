@@ -34,7 +34,7 @@ def failures(runs: Runs) -> Analysis | None:
         reading=reading,
         table=table,
         columns=(
-            Column("Method", "label", numeric=False),
+            Column("Method", "label", lambda row: str(runs.methods[row["cell"]].family), numeric=False),
             Column("T", "iterations"),
             Column("Seed", "seed"),
             Column("Status", "status", numeric=False),

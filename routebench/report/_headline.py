@@ -75,10 +75,12 @@ def first_analysis(protocol: str) -> Callable[[Runs], Analysis | None] | None:
 
 
 def _ran(runs: Runs) -> str:
-    """Names the user's methods that finished; empty without any."""
-    done = runs.planned[runs.planned["status"] == "ok"]["cell"]
-    titles = dict.fromkeys(f"{STAR}{runs.methods[cell].title}" for cell in done if runs.methods[cell].yours)
-    return f"{wording.listed([*titles], NAMED)} ran. " if titles else ""
+    """Names the user's methods that finished, and those without any result; empty without any."""
+    own = [method for method in dict.fromkeys(runs.methods.values()) if method.yours]
+    ran = dict.fromkeys(str(method.family) for method in own if method.finished)
+    lost = dict.fromkeys(name for method in own if (name := str(method.family)) not in ran)
+    told = f"{wording.listed([*ran], NAMED)} ran. " if ran else ""
+    return f"{told}No result: {wording.listed([*lost], NAMED)}. " if lost else told
 
 
 def _with_seeds(gain: Estimate) -> str:

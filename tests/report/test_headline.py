@@ -76,6 +76,18 @@ def test_a_smoke_run_gives_no_answer() -> None:
     assert str(found) == "39 of 39 planned runs finished. A smoke run says nothing about methods."
 
 
+@pytest.mark.parametrize("ended", [{"em"}, {"em", "dynamic"}])
+def test_a_smoke_run_names_the_methods_of_the_user_that_have_no_result(ended) -> None:
+    runs = made_up_runs(preset="smoke", failures=False)
+    planned = runs.planned.assign(status=runs.planned["status"].mask(runs.planned["label"].isin(ended), "failed"))
+    runs = replace(runs, planned=planned, yours=frozenset({"em", "dynamic"}))
+    told = str(headline_of(runs)).partition(" planned")[0]
+    if ended == {"em"}:
+        assert told.startswith("★ Dynamic ran. No result: ★ EM. ")
+    else:
+        assert told.startswith("No result: ★ Dynamic and ★ EM. ")
+
+
 def test_small_presets_say_what_they_are_worth() -> None:
     warning = "a first look, not a finding"
     assert warning in str(headline_of(runs_with(preset="quick", dynamic=97.0, uniform=96.0)))
