@@ -345,8 +345,11 @@ def _methods(found: list[tuple[str, Runs, Analysis]]) -> list[Method]:
 
 
 def _place(questions: Sequence[Question], method: Method) -> tuple[object, ...]:
-    """Sort key of a row: the user's methods first, then the best of the first question that has it, cost aside."""
-    judged = (question for question in questions if not question.main.shown)
+    """Sort key of a row: the user's methods first, then the best of the first question that has it.
+
+    Costs count only where nothing else was measured.
+    """
+    judged = [question for question in questions if not question.main.shown] or questions
     return not method.yours, *(question.standing(key_of(method)) for question in judged), method
 
 

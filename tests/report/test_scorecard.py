@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Estimate, Main, Method, Verdict
+from routebench.analysis.folder import open_folder
 from routebench.registry import analyses
 from routebench.report._paper_claims import claims_of
 from routebench.report._scorecard import MIDDLE, WIDTH, scorecard_of
@@ -198,6 +200,15 @@ def test_methods_that_are_one_function_in_every_question_share_a_row(everywhere)
     same, own = rows["Wang-Liu, T = 1"]
     assert (same.value, same.text, same.dot) == (rows["Uniform routing"][0].value, "0.00", MIDDLE)
     assert own.kind == "better"
+
+
+def test_a_table_of_costs_alone_has_the_cheapest_first() -> None:
+    for part in open_folder(Path(__file__).parents[2] / "reports" / "scale").parts:
+        found = analyses["cost-table"](part)
+        card = scorecard_of([("cost", part, found)])
+        own = {row["method"]: row["mean"].mean for row in found.main.table.to_dict("records")}
+        costs = [own[row.method] for row in card.rows]
+        assert len(costs) == 13 and costs == sorted(costs) != sorted(costs, reverse=True)
 
 
 def test_the_users_method_comes_first_and_is_asked_about() -> None:
