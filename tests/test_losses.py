@@ -141,6 +141,19 @@ def test_loss_of_several_classes_and_its_gradient_equal_the_transcription(name, 
     )
 
 
+def test_reconstruction_of_the_authors_code_weighs_as_much_as_its_docstring_says(output):
+    """Their margin loss is halved and a mean over images and classes; reconstruction is added to it with 0.0005."""
+    shown = torch.nn.functional.one_hot(LABELS, CLASSES)
+    images, decoded = torch.rand(2, IMAGES, 1, 3, 3, dtype=torch.float64)
+    decoded.requires_grad_()
+    present, absent = torch.relu(0.9 - output.scores) ** 2, torch.relu(output.scores - 0.1) ** 2
+    theirs = (0.5 * shown * present + 0.25 * (1 - shown) * absent).mean()
+    theirs = theirs + 0.0005 * (decoded - images).square().sum(dim=(1, 2, 3)).mean()
+    ours = margin(output, LABELS, Moment()) + 0.0005 * 2 * CLASSES * reconstruction(images, decoded)
+    leaves = [output.scores, decoded]
+    assert_close(torch.autograd.grad(ours, leaves), torch.autograd.grad(2 * CLASSES * theirs, leaves), rtol=1e-9)
+
+
 @pytest.mark.parametrize("name", SEVERAL_ALLOWED)
 def test_one_class_costs_the_same_in_either_form_of_labels(name, output):
     marked = torch.nn.functional.one_hot(LABELS, CLASSES).bool()
