@@ -69,13 +69,22 @@ def _groups(network: nn.Module, recipe: Recipe) -> Groups:
 
 @register("adam")
 def adam(groups: Groups, recipe: Recipe) -> torch.optim.Optimizer:
-    """Adam; weight decay is added to the gradient."""
+    """Adam; weight decay is added to the gradient.
+
+    As torch has it, which adds eps of 1e-8 after the correction of the second moment, as algorithm 1 of Kingma and Ba
+    does. The codes of Sabour et al. and Hinton et al. have TensorFlow 1's, which adds it before: there a gradient of
+    1e-6 moves a weight 0.94 times as far in 50 steps, and one of 1e-7 0.64 times.
+    """
     return torch.optim.Adam(groups, **_common(groups, recipe))
 
 
 @register("adamw")
 def adamw(groups: Groups, recipe: Recipe) -> torch.optim.Optimizer:
-    """Adam, whose weight decay is apart from the gradient (Loshchilov and Hutter, ICLR 2019)."""
+    """Adam, whose weight decay is apart from the gradient (Loshchilov and Hutter, ICLR 2019).
+
+    As torch has it, a step takes the rate times `weight_decay` of a weight; the paper's takes its decay times the
+    schedule alone.
+    """
     return torch.optim.AdamW(groups, **_common(groups, recipe))
 
 

@@ -62,7 +62,8 @@ class Recipe:
             Nothing can then be selected.
         precision: `bfloat16` runs the network under autocast; losses stay in float32.
         channels_last: memory layout of convolutions.
-        warmup_steps: steps over which the rate grows from zero to that of the schedule, linearly; 0 for none.
+        warmup_steps: steps over which the rate grows linearly to that of the schedule: the first step has this share of
+            it, 1 / warmup_steps, and the last all of it. 0 for none.
         clip_norm: the most that the norm of the gradient of all parameters may be; larger ones are scaled down. 0 for
             no limit.
         label_smoothing: share of each target that is spread over all classes, of the loss `cross-entropy` (Szegedy et

@@ -93,6 +93,22 @@ def test_rmsprop_of_scae_takes_the_steps_of_its_formula():
         assert value.item() == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize(("gradient", "share"), [(1e-6, 0.94), (1e-7, 0.64)])
+def test_adam_of_tensorflow_moves_less_by_the_share_that_its_docstring_tells(gradient, share):
+    """Steps of TensorFlow 1: rate sqrt(1 - 0.999^t) / (1 - 0.9^t) m / (sqrt(v) + 1e-8)."""
+    recipe = Recipe(**settings_of("sabour"))
+    layer = torch.nn.Linear(1, 1, bias=False).double()
+    optimiser, (value,) = make_optimizer(layer, recipe), layer.parameters()
+    start, theirs, first, second = value.item(), 0.0, 0.0, 0.0
+    for step in range(1, 51):
+        value.grad = torch.full_like(value, gradient)
+        optimiser.step()
+        first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+        rate = recipe.learning_rate * (1 - 0.999**step) ** 0.5 / (1 - 0.9**step)
+        theirs += rate * first / (second**0.5 + 1e-8)
+    assert theirs / (start - value.item()) == pytest.approx(share, abs=0.005)
+
+
 def test_kiefer_is_13_epochs_of_sabour():
     assert settings_of("kiefer") == {**settings_of("sabour"), "epochs": 13}
 
