@@ -68,8 +68,10 @@ class AutoPGD(FixedEpsilonAttack):  # type: ignore[misc]  # foolbox comes withou
 
     Departures: a share of steps equal to `RHO` halves the step size too, as in the authors' code. Checkpoints are at
     ceil(p N) as in the paper; that code cuts off, and its first check takes the first step for a rise where the
-    objective is above zero, whatever it was at the start. That code returns the last image that was misclassified; this
-    returns the one that is misclassified most clearly, by the difference of logits, because rounding to 8 bit follows.
+    objective is above zero, whatever it was at the start. Condition 2, that nothing was gained since a check that
+    halved nothing, is not asked at the first check, as in that code. That code returns the last image that was
+    misclassified; this returns the one that is misclassified most clearly, by the difference of logits, because
+    rounding to 8 bit follows.
     Gradients that are not finite count as zero.
 
     Args:

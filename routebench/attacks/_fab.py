@@ -25,8 +25,9 @@ class FastAdaptiveBoundary(FixedEpsilonAttack):  # type: ignore[misc]  # foolbox
     Each step linearises the boundary towards one class, projects onto it from the image and from the unattacked image,
     and mixes both. No number is drawn by chance.
 
-    Departure: it returns the image within the ball that is misclassified most clearly, by the difference of logits,
-    because rounding to 8 bit follows; the paper's is the nearest one.
+    Departures: it returns the image within the ball that is misclassified most clearly, by the difference of logits,
+    because rounding to 8 bit follows; the paper's is the nearest one. There is no final search along the line to the
+    unattacked image, which brings that one nearer: the authors' code has it as an option, and AutoAttack not at all.
 
     Args:
         rank: place of the class aimed at, among the other classes on the unattacked image; 0 for the likeliest.

@@ -40,7 +40,8 @@ class SignSteps(_OwnLoss, LinfBaseGradientDescent):  # type: ignore[misc]  # foo
 class Momentum(_OwnLoss, LinfMomentumIterativeFastGradientMethod):  # type: ignore[misc]
     """MI-FGSM of Dong et al., CVPR 2018, algorithm 1, with decay 1.
 
-    Departure from foolbox, which adds up signs: gradients are divided by their L1 norm, as in the paper.
+    Departure from foolbox, which adds up signs: gradients are divided by their L1 norm, as in the paper. Departure from
+    the paper: `momentum` takes steps twice as long as its eps / steps, within the same ball.
     """
 
     def normalize(self, gradients: ep.Tensor, *, x: ep.Tensor, bounds: Any) -> ep.Tensor:
@@ -91,7 +92,7 @@ def pgd(loss: AttackLoss, steps: int) -> SignSteps:
 
 
 def momentum(loss: AttackLoss, steps: int) -> Momentum:
-    """Steps of 2 eps / steps along the sign of a running sum of gradients.
+    """Steps of 2 eps / steps along the sign of a running sum of gradients; Dong et al. take eps / steps.
 
     Args:
         loss: the loss to climb; towards a target class, to descend.

@@ -21,7 +21,7 @@ def attack_loss(name: str, training: str) -> AttackLoss:
     `training`: that the network was trained with, which Hinton et al. 2018 presumably attack. Margin and spread loss
     have a gradient of exactly zero once the margin is met. `cross-entropy`: of the logits; its gradient vanishes in
     float32 where the network is very sure. `difference`: the highest other logit minus the label's (Carlini and Wagner,
-    2017, f6), whose gradient does neither.
+    2017, f6, without its limit at zero), whose gradient does neither.
 
     Args:
         name: one of `ATTACKED`, or a registered loss.
