@@ -176,7 +176,8 @@ def _synthetic(name: str, base: Dataset) -> Dataset:
 def _placed(base: Dataset) -> tuple[Images, Images]:
     """Training and held-out digits, each at a random place of the canvas, uniform over all where its image fits.
 
-    The paper does not say how training digits are placed; here as in the code of Kosiorek et al. 2019.
+    The paper does not say how training digits are placed. In the code of Kosiorek et al. 2019 places are uniform too,
+    but that the topmost row and the leftmost column come half as often as others.
     """
     random = np.random.RandomState(SEED)  # its stream never changes (NEP 19)
     return place(base.train, random), place(base.held_out, random)

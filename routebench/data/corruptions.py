@@ -78,7 +78,7 @@ CORRUPTIONS: dict[str, tuple[Corruption, tuple[float, ...]]] = {
 
 Levels of noise, contrast, brightness and coarse pixels are those of Hendrycks and Dietterich, ICLR 2019, for 224 x 224
 images. Those of blur are ours, since theirs (1 to 6 pixels) leave nothing of 28 x 28. Not theirs either: brightness is
-added to every channel.
+added to every channel, blur sees black beyond the edge, and grey levels are rounded at the end, where their code cuts.
 """
 
 

@@ -81,7 +81,9 @@ class EMRouting(IterativeRouting):
             this class the authors' code has -1250, and -2500 for the classes, at twice our lambda.
         beta_a_unit: what is learned is beta_a by this. Lambda is so small that with 1 the steps of an optimizer hardly
             move the logit by beta_a.
-        activation: `description-length`, the logistic of the paper, or `mixing`, S_j / sum_k S_k (its section 5).
+        activation: `description-length`, the logistic of the paper, or `mixing`, S_j / sum_k S_k (its section 5). With
+            `mixing`, lambda, both betas and `mass_normalisation` change nothing, though betas are still counted as
+            parameters.
         misfit: where a child is compared with its parent, for variances, activations and coupling. `votes`: its vote
             with the parent's mean, as in the procedure. `children`: its own pose with what the mean predicts for it by
             the inverse of W, which appendix A.2 calls correct. That stores all votes, and inverts W in every iteration:

@@ -38,7 +38,7 @@ class Collapses:
 
     @property
     def most(self) -> float:
-        """The largest share of seeds that may fall out: the upper limit of Clopper and Pearson (1934)."""
+        """The largest share of seeds that may fall out: Clopper and Pearson's (1934) one-sided upper limit of 95 %."""
         if self.count >= self.seeds:
             return 1.0
         return float(stats.beta.ppf(CONFIDENCE, self.count + 1, self.seeds - self.count))

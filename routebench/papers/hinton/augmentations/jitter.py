@@ -19,9 +19,9 @@ class Jitter:
     m is what images of 48 x 48 or more have around their middle 32 x 32 pixels, 8 for 48 x 48: a network that looks at
     the middle then sees a random window. Smaller images, which networks look at whole, are not shifted.
 
-    Source: the code of Hinton, Sabour and Frosst, ICLR 2018, for smallNORB; the paper gives no ranges. Values may leave
-    [0, 1] there. A network that standardises what it sees, as theirs and ours do, then undoes brightness, and contrast
-    too where there is one channel.
+    Source: the code of Hinton, Sabour and Frosst, ICLR 2018, for smallNORB; the paper gives no ranges, and changes what
+    is cut out, not what it is cut from. Values may leave [0, 1] there. A network that standardises what it sees, as
+    theirs and ours do, then undoes brightness, and contrast too where there is one channel.
 
     Args:
         brightness: the largest change, where 1 is the range of a pixel.
