@@ -66,7 +66,8 @@ class Mesh(SlotAttention):
         rate: the length of a step: of all costs of a lane together, since the gradient is normalised.
         rounds: rounds of Sinkhorn's algorithm before each step, and again after the last. Each begins with the
             potentials at which the one before ended.
-        noise: standard deviation of the noise on costs in training; drawn once, and the same in all iterations.
+        noise: standard deviation of the noise on costs in training; drawn once, and the same in all iterations. With 0
+            steps there is none.
         detach: take steps as constants in the backward pass, as the authors' code does. Otherwise gradients go through
             them, by derivatives of second order, and are those of finite differences.
         start: as in `slot-attention`; the code has `random`.

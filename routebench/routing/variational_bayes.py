@@ -38,9 +38,11 @@ class VariationalBayesRouting(IterativeRouting):
 
     Source: De Sousa Ribeiro, Leontidis and Kollias, AAAI 2020 (arXiv:1905.11455); updates as in the authors' code.
     Departures: the first iteration couples uniformly over the axis of competition, where the code divides by the parent
-    types alone. As in the code, the expected log determinant of diagonal precisions is a full Wishart's, too,
-    and mixing proportions are those of the parents at one position. Scatters are taken about the posterior mean, with
-    kappa0 m m^T for the prior's, which is the same as the paper's sum about the mean of the votes.
+    types alone. The code divides a child's densities by their sum, or by 1e-11 where that is less, so that a child far
+    from all parents goes nowhere; here it is shared out as any other. In `capsnet-small` on digits no sum was below
+    0.01, at the start or after training. As in the code, the expected log determinant of diagonal precisions is a full
+    Wishart's, too, and mixing proportions are those of the parents at one position. Scatters are taken about the
+    posterior mean, with kappa0 m m^T for the prior's, which is the same as the paper's sum about the mean of the votes.
 
     Poses and the arguments of activations are batch-normalised per parent type without gain and bias, as in the code,
     so that images of a batch influence each other in training. A batch of one lane is normalised by the running

@@ -18,7 +18,9 @@ class AttentionBlock(nn.Module):
     `H = LayerNorm(X + Multihead(X, Y, Y))`, then `LayerNorm(H + ReLU layer of H)`.
 
     Source: Lee et al., "Set Transformer", ICML 2019 (arXiv:1810.00825), section 3.1. Departure: the feed-forward layer
-    is one linear layer with ReLU, as in the authors' code; the paper allows any row-wise layer.
+    is one linear layer with ReLU, as in the authors' code; the paper allows any row-wise layer. Where that code departs
+    from the equations, this does not: it adds attention to projected members, has no matrix behind the heads, and
+    divides logits by the root of the whole width, where here it is that of a head's.
 
     Args:
         width: elements of every member, in and out; a multiple of heads.

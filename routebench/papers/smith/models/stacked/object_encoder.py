@@ -25,8 +25,9 @@ class ObjectEncoder(nn.Module):
     A part is its pose, one minus its presence, its special features and its template, in that image's colour.
 
     Source: Kosiorek et al., "Stacked capsule autoencoders", NeurIPS 2019 (arXiv:1906.06818), section 2.3; sizes, and
-    pooling by attention alone without residual and feed-forward layer, are those of the authors' code. Departure: the
-    code multiplies members by their presence before normalisation, which cancels it. We do not.
+    pooling by attention alone without residual and feed-forward layer, are those of the authors' code. Departures: the
+    code multiplies members by their presence before normalisation, which cancels it. We do not. Weights start as torch
+    has them, not sonnet, and queries about a fifth as large as in the code.
 
     Args:
         objects: object capsules.

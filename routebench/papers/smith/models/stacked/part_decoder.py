@@ -42,7 +42,8 @@ class PartDecoder(nn.Module):
 
     Source: Kosiorek et al., "Stacked capsule autoencoders", NeurIPS 2019 (arXiv:1906.06818), section 2.2;
     sizes, the ground and start values are those of the authors' code and of its script for MNIST. Departures: a canvas
-    reaches to the edges of its outer pixels, not to their centres; determinants of poses are kept above 0.001.
+    reaches to the edges of its outer pixels, not to their centres; determinants of poses are kept above 0.001; the
+    ground starts at 0.5, where the code draws it between 0.15 and 0.85.
 
     Args:
         shape: (channels, height, width) of the images.
