@@ -49,9 +49,11 @@ class SlotAutoencoder(nn.Module):
 
     Source: the form is that of slot attention for object discovery, Locatello et al., NeurIPS 2020 (arXiv:2006.15055),
     section 3.1 and figure 2a: convolutions, places added, slots, a decoder that sees one slot and a place, masks by a
-    softmax over slots. Departures: any routing method groups the grid. It votes by matrices of each slot's own, which
-    slots are told apart by (`votes`). The decoder is a perceptron at each place in place of convolutions, which takes a
-    quarter of their time. Where a routing method gives activations, the mask's logit has their logarithm added.
+    softmax over slots. Departures: it is smaller, its grid is half the picture's, and places are those of pixels'
+    centres, where theirs reach from 0 to 1. Any routing method groups the grid. It votes by matrices of each slot's
+    own, which slots are told apart by (`votes`). The decoder is a perceptron at each place in place of convolutions,
+    which takes a quarter of their time. Where a routing method gives activations, the mask's logit has their logarithm
+    added.
 
     Args:
         routing: makes the routing method.
