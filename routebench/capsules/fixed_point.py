@@ -125,7 +125,8 @@ class Anderson(Solver):
     value of f in any case.
 
     Source: Anderson, Journal of the ACM 1965; Walker and Ni, SIAM Journal on Numerical Analysis 2011, for the type and
-    the constrained form; Bai, Kolter and Koltun, NeurIPS 2019, for its use in equilibrium models. The way back is ours.
+    the constrained form. The code of Bai, Kolter and Koltun, NeurIPS 2019, solves its equilibria by Broyden's method;
+    Kolter, Duvenaud and Johnson, Deep implicit layers, a NeurIPS tutorial of 2020, by Anderson's. The way back is ours.
 
     Args:
         parts: numbers of elements of the parts that a state is made of.

@@ -26,8 +26,8 @@ class DeepCapsRouting(IterativeRouting):
 
     Source: Rajasegaran et al., "DeepCaps", CVPR 2019 (arXiv:1904.09546), 3-D routing; equations as in the authors'
     code.
-    Departures: in the code all types of children share the kernel of their votes; here the layer decides. The squash
-    has a gradient at zero.
+    Departures: in the code all types of children share the kernel of their votes; here the layer decides. In the code's
+    dense layer, which is dynamic routing, the bias starts at random. The squash has a gradient at zero.
 
     Args:
         iterations: number of routing iterations.

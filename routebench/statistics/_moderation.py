@@ -17,7 +17,9 @@ def moderated_variances(variances: ArrayLike, degrees: ArrayLike) -> tuple[NDArr
 
     Rows that vary no more among each other than chance allows are pooled; one that is far from the others keeps nearly
     its own. Source: Smyth, Linear models and empirical Bayes methods, Statistical Applications in Genetics and
-    Molecular Biology 3 (2004), section 6.2; as `squeezeVar` of limma, without a trend.
+    Molecular Biology 3 (2004), section 6.2; as `squeezeVar` of limma before 2024, without a trend. Departures: limma
+    raises zeros to 1e-5 of the median and fits them, too; where nothing but chance parts the rows, its common variance
+    is their plain mean, and here each row counts by its degrees of freedom. The most degrees are those of its `eBayes`.
 
     Args:
         variances: one per row. Zeros take no part in the fit: chance alone makes discrete values equal.
