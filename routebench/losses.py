@@ -136,7 +136,7 @@ def cross_entropy_of_scores(output: Output, labels: Labels, _: Moment) -> Float[
 
 @register("binary-cross-entropy")
 def binary_cross_entropy(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""]:
-    """A sigmoid per class on the logits, mean over classes (Tsai et al. 2020, appendix B.2, for several digits)."""
+    """A sigmoid per class on the logits, mean over classes (Tsai et al. 2020, section 4.2, for several digits)."""
     return functional.binary_cross_entropy_with_logits(output.logits, targets(labels, output.logits))
 
 

@@ -123,7 +123,7 @@ def _start(claim: str, tested: str, statistics: Callable[[Runs], Statistics], *,
 def _loss(loss: str) -> PaperClaim:
     return PaperClaim(
         f"The {loss} loss is no better than the cross entropy",
-        "Tsai et al. 2020, section 5",
+        "Tsai et al. 2020, section 4.2",
         f"points, {ATTENTION} ({loss} loss) less {ATTENTION}: below {MARGIN:g}; it fails where above 0",
         "accuracy",
         partial(accuracy_gain, f"{ATTENTION} ({loss} loss)", ATTENTION),
