@@ -238,7 +238,7 @@ CORE = (
     Measure("accuracy_taken", "Accuracy taken", "points", LESS, 1, "points of accuracy that it takes from what the "
             "white-box attacks before it left"),
     Measure("targeted_success", "Targeted success", "%", LESS, 1, "images that come out as a wrong class that was "
-            "chosen, mean over the classes chosen"),
+            "chosen, mean over the classes chosen, of those right before the attack"),
     Measure("source_accuracy", "Accuracy of the source", "%", NEITHER, 1, "images that the network they were made for "
             "withstands, of those this one has right"),
     Measure("median_distance", "Smallest change", "", MORE, 2, "L2 distance of the smallest change that any attack "
@@ -274,7 +274,8 @@ CORE = (
             "units of a small piece of work that is timed in turn with it"),
     Measure("inference_cpu_time", "CPU time of inference", YARDSTICKS, LESS, 1, "the same of a batch"),
     Measure("training_memory", "Memory", "bytes", LESS, 0, "peak memory of a step of training"),
-    Measure("training_flops", "Arithmetic", "flop", LESS, 0, "floating-point operations of a step of training"),
+    Measure("training_flops", "Arithmetic", "flop", LESS, 0, "floating-point operations of a step of training in "
+            "matrix products and convolutions"),
     Measure("training_least_bytes", "Least traffic", "bytes", LESS, 0, "bytes that a step of training moves at least"),
     Measure("training_floor", "Least time", "ms", NEITHER, 1, "time that arithmetic or traffic of a step takes at "
             "least on this machine"),
