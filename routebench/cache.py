@@ -1,11 +1,19 @@
 """The folder in which routebench keeps what it can make again."""
 
+import contextlib
+import hashlib
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
+from routebench.atomic import write_bytes
 from routebench.errors import UserError
+
+MOST = 8
+"""Files that `keep` leaves of one kind: one for each state of the code, the newest."""
 
 CHOOSE_A_FOLDER = "set ROUTEBENCH_CACHE to a folder that you can write to"
 
@@ -25,3 +33,33 @@ def cache_folder() -> Path:
     except RuntimeError:  # no HOME, and a user whom the system does not know, as in a container
         pass
     raise UserError(f"you have no home folder for what routebench keeps; {CHOOSE_A_FOLDER}")
+
+
+def kept(kind: str, name: str) -> Any:
+    """What `keep` wrote, as JSON holds it; None where that is nothing, or damaged."""
+    with contextlib.suppress(OSError, UserError):
+        checksum, _, content = (cache_folder() / kind / f"{name}.json").read_bytes().partition(b"\n")
+        if checksum == _checksum(content):
+            return json.loads(content)
+    return None
+
+
+def keep(kind: str, name: str, content: Any) -> None:
+    """Keeps what can be made again as JSON, in place of the oldest of its kind; does nothing where that is impossible.
+
+    Args:
+        kind: the folder below `cache_folder`.
+        name: names the state of the code, and whatever else the content depends on.
+        content: what JSON holds.
+    """
+    with contextlib.suppress(OSError, UserError):
+        file = cache_folder() / kind / f"{name}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        written = json.dumps(content).encode()
+        write_bytes(file, _checksum(written) + b"\n" + written)
+        for old in sorted(file.parent.glob("*.json"), key=lambda one: one.stat().st_mtime)[:-MOST]:
+            old.unlink()
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()

@@ -6,15 +6,13 @@ Where that has none of this code, or plug-ins or other packages add something, t
 import contextlib
 import hashlib
 import importlib.metadata
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from routebench.atomic import write_bytes
-from routebench.cache import cache_folder
+from routebench.cache import keep, kept
 from routebench.errors import UserError, one_line_of, unknown
 from routebench.plain import from_toml
 from routebench.recipe import NOW, REGISTRIES, VERSIONS
@@ -33,8 +31,6 @@ from routebench.registry import (
     without,
 )
 
-KEPT = 8
-"""Catalogues that the cache folder keeps: one for each state of the code, the newest."""
 PLAIN = re.compile(r"[\w.-]+")
 """A name alone, without a colon and the like."""
 KINDS = ("methods", "models", "data", "suites", "presets", "analyses", "protocols", *OF_TRAINING, "recipes")
@@ -44,11 +40,11 @@ Catalogue = dict[str, list[dict[str, Any]]]
 
 def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Catalogue:
     """Names and facts of methods, models, data sets and so on, or of some of these kinds."""
-    if kept := _kept(plugins, kinds):
-        return kept
+    if known := _kept(plugins, kinds):
+        return known
     if not _extended(plugins, KINDS) and _ships_whole():
         whole = collect()
-        _keep(whole)
+        keep("catalogue", code_hash(), whole)
         return {kind: whole[kind] for kind in kinds}
     from routebench.engine.isolation import import_plugin  # only here: names of what ships are looked up without it
 
@@ -59,18 +55,14 @@ def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Cata
 
 def _kept(plugins: Sequence[str], kinds: Sequence[str]) -> Catalogue:
     """Reads these kinds from the cache folder; empty where that does not know everything."""
-    kept = {} if _extended(plugins, kinds) else _read_kept()
-    return {kind: kept[kind] for kind in kinds} if kept else {}
+    known = {} if _extended(plugins, kinds) else _read_kept()
+    return {kind: known[kind] for kind in kinds} if known else {}
 
 
 def _read_kept() -> Catalogue:
     """Reads the whole of what the cache folder has; empty where that is nothing, or damaged."""
-    with contextlib.suppress(OSError, UserError):
-        checksum, _, content = _file().read_bytes().partition(b"\n")
-        if checksum == _checksum(content):
-            kept: Catalogue = json.loads(content)
-            return kept
-    return {}
+    known: Catalogue | None = kept("catalogue", code_hash())
+    return known or {}
 
 
 def names_at_once(kind: str, suite: str = "") -> list[str]:
@@ -85,25 +77,6 @@ def names_at_once(kind: str, suite: str = "") -> list[str]:
         of_suite = [one for one in whole.get(kind, []) if one["suite"] == suite] or whole.get(kind, [])
         return list(dict.fromkeys(one["preset"] for one in of_suite))
     return [one["name"] for one in whole.get(kind, [])]
-
-
-def _keep(whole: Catalogue) -> None:
-    """Keeps it where that is possible, in place of the oldest."""
-    with contextlib.suppress(OSError, UserError):
-        file = _file()
-        file.parent.mkdir(parents=True, exist_ok=True)
-        content = json.dumps(whole).encode()
-        write_bytes(file, _checksum(content) + b"\n" + content)
-        for old in sorted(file.parent.glob("*.json"), key=lambda one: one.stat().st_mtime)[:-KEPT]:
-            old.unlink()
-
-
-def _checksum(content: bytes) -> bytes:
-    return hashlib.sha256(content).hexdigest().encode()
-
-
-def _file() -> Path:
-    return cache_folder() / "catalogue" / f"{code_hash()}.json"
 
 
 def _ships_whole() -> bool:
@@ -128,11 +101,11 @@ def refuse_unknown(
     Raises:
         UserError: a suite, a preset of it, a method or loss as `NAME[key=value]`, a network or a data set is unknown.
     """
-    kept = _kept(plugins, ("methods", "models", "data", "suites", "losses"))
-    if not kept or not _ships_whole():
+    listed = _kept(plugins, ("methods", "models", "data", "suites", "losses"))
+    if not listed or not _ships_whole():
         return
-    known = {kind: {entry["name"] for entry in entries} for kind, entries in kept.items()}
-    presets = {entry["name"]: entry["presets"] for entry in kept["suites"]}
+    known = {kind: {entry["name"] for entry in entries} for kind, entries in listed.items()}
+    presets = {entry["name"]: entry["presets"] for entry in listed["suites"]}
     if suite and suite not in {"all", *presets} and not suite.endswith(".toml"):
         raise unknown("suite", suite, {"all", *presets})
     if suite in presets and preset not in presets[suite]:

@@ -11,7 +11,8 @@ import pytest
 PACKAGE = {
     "routebench/__init__.py": "",
     "routebench/registry.py": "def loaded_source(file): return file.read_bytes()\ndef own_files_of(file): return {}\n"
-    "def named_beside(entry, names): return []\n",
+    "def named_beside(entry, names): return []\ndef loaded_plugins(): return []\n",
+    "routebench/cache.py": "def kept(kind, name): return None\ndef keep(kind, name, content): pass\n",
     "routebench/errors.py": "class UserError(Exception): pass\n",
     "routebench/engine/origin/__init__.py": "",
     "routebench/ops.py": "SCALE = 1\n",
@@ -104,3 +105,58 @@ def test_a_fit_depends_on_all_code_that_makes_weights():
     makers |= {"kernels/reference.py", "kernels/fused.py", "kernels/fused.cpp", "ops/competition.py"}
     assert makers <= reached
     assert not {"routing/dynamic.py", "models/cnn.py", "protocols/accuracy.py", "engine/plan.py", "errors.py"} & reached
+
+
+@pytest.fixture
+def fresh(tmp_path, monkeypatch):
+    """This process as one that has read no code yet; the folder in which it keeps what it reads."""
+    from routebench.engine.origin import _source as source
+
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path / "cache"))
+
+    def forget():
+        for known in (source._shipped_before, source._code_here, source._imported_here, source._reachable_here):
+            known.cache_clear()
+        source._parsed.cache_clear()
+        source._read_anew.clear()
+
+    forget()
+    yield forget
+    monkeypatch.undo()
+    forget()
+
+
+def test_code_that_another_process_read_is_not_parsed_again(fresh, monkeypatch):
+    from routebench.engine.origin import _source as source
+    from routebench.registry import routing
+
+    before = source.code_of(routing["em"])
+    fresh()
+    with monkeypatch.context() as patch:
+        patch.setattr(source, "_parsed", None)
+        assert source.code_of(routing["em"]) == before
+    fresh()
+    monkeypatch.setattr(source, "loaded_source", lambda file: file.read_bytes() + b"\nX = 1\n" * (file.name == "em.py"))
+    assert source.code_of(routing["em"]).shipped != before.shipped, "a file that was edited is parsed anew"
+
+
+def test_damaged_kept_code_is_read_anew(fresh):
+    from routebench.cache import cache_folder
+    from routebench.engine.origin import code_of
+    from routebench.registry import routing
+
+    before = code_of(routing["em"])
+    (file,) = (cache_folder() / "code").iterdir()
+    for damaged in (file.read_bytes()[:-9], file.read_bytes().replace(b"softmax", b"softmin"), b""):
+        file.write_bytes(damaged)
+        fresh()
+        assert code_of(routing["em"]) == before
+
+
+def test_a_process_with_code_of_others_keeps_nothing(fresh, monkeypatch):
+    from routebench.cache import cache_folder
+    from routebench.engine.origin import _source as source
+    from routebench.registry import routing
+
+    monkeypatch.setattr(source, "loaded_plugins", lambda: ["mine.py"])
+    assert source.code_of(routing["em"]).shipped and not (cache_folder() / "code").exists()

@@ -11,14 +11,15 @@ import inspect
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from routebench.cache import keep, kept
 from routebench.engine.origin import _cells
-from routebench.registry import loaded_source, named_beside, own_files_of
+from routebench.registry import loaded_plugins, loaded_source, named_beside, own_files_of
 
 PACKAGE = Path(__file__).resolve().parents[2]
 UNCOUNTED = {
@@ -62,13 +63,15 @@ def code_of(*entries: Callable[..., Any] | str, shipped: bool = True, words: Col
         UserError: an object has no source that can be read.
     """
     found = _found(entries, shipped=shipped, words=words)
-    ours = {file for file in found.files if file.is_relative_to(PACKAGE)}
+    ours = {file for file in found.files if not _is_yours(file)}
     read = [
         one for file in sorted(found.files - ours)
         for one in sorted((other.name, known) for other, known in own_files_of(file).items())
     ]  # fmt: skip
     yours = [*_named(found.files - ours), *sorted(found.cells.items()), *read]
-    return Code(_digest(yours) if yours else "", _digest(_named(ours)) if ours else "")
+    hashes = Code(_digest(yours) if yours else "", _digest(_named(ours)) if ours else "")
+    _keep_shipped()
+    return hashes
 
 
 def files_behind(files: Iterable[Path]) -> set[Path]:
@@ -133,6 +136,7 @@ def _found_of(entry: Callable[..., Any] | str, shipped: bool) -> _Found:
     return _Found(set[Path]().union(*(_reachable(file, shipped=shipped) for file in starts)), cells)
 
 
+@cache  # a Path takes long to compare, a thousand times in each plan
 def _is_yours(file: Path) -> bool:
     return not file.is_relative_to(PACKAGE)
 
@@ -158,12 +162,12 @@ def _file_of(entry: Callable[..., Any] | str) -> Path:
 
 def _reachable(start: Path, *, shipped: bool = True) -> set[Path]:
     """The file and every file that it imports, directly or not; routebench's own among them if they are asked for."""
-    if start.is_relative_to(PACKAGE):
+    if not _is_yours(start):
         return {*_reachable_here(start)} if shipped else set()
     found, waiting = {start}, [start]
     while waiting:
         for imported in _imported(waiting.pop()) - found:
-            if imported.is_relative_to(PACKAGE):
+            if not _is_yours(imported):
                 found |= _reachable_here(imported) if shipped else set()
             else:
                 found.add(imported)
@@ -199,14 +203,7 @@ _imported_here = cache(_imported)
 
 def _imported_in(source: bytes, file: Path) -> frozenset[Path]:
     """The files that a file with this source imports."""
-    names: set[str] = set()
-    for node in _statements(_parsed(source)[0]):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            module = "." * node.level + (node.module or "")
-            separator = "." if node.module else ""
-            names |= {module, *(f"{module}{separator}{alias.name}" for alias in node.names)}
+    names = {*_facts(source, file)[1]}
     if _is_yours(file):
         names |= {_package_of(file), *_said(source).imports}  # its package's `__init__` runs before it
     return frozenset(found for name in names for found in _files_of(name, file)) - UNCOUNTED
@@ -312,18 +309,65 @@ def _in_folder(folder: Path, module: str) -> Path | None:
 
 
 def _name(file: Path) -> str:
-    return file.relative_to(PACKAGE).as_posix() if file.is_relative_to(PACKAGE) else file.name
+    return file.name if _is_yours(file) else file.relative_to(PACKAGE).as_posix()
 
 
 def _code(file: Path) -> str:
-    return _code_here(file) if file.is_relative_to(PACKAGE) else _code_of(file)
+    return _code_of(file) if _is_yours(file) else _code_here(file)
 
 
 def _code_of(file: Path) -> str:
-    return file.read_text(encoding="utf-8") if file.suffix in OTHER_LANGUAGES else _parsed(loaded_source(file))[1]
+    return file.read_text(encoding="utf-8") if file.suffix in OTHER_LANGUAGES else _facts(loaded_source(file), file)[0]
 
 
 _code_here = cache(_code_of)
+
+
+_Facts = tuple[str, Sequence[str]]
+"""The code of a file without comments and docstrings, and the names that its statements import."""
+_read_anew: set[str] = set()
+"""Hashes of the sources that `_shipped_before` had not."""
+
+
+def _facts(source: bytes, file: Path) -> _Facts:
+    """What a hash needs of a Python file. To parse a hundred of routebench's own takes a second, so they are kept."""
+    if _is_yours(file):
+        return _facts_of(source)
+    known, key = _shipped_before(), hashlib.sha256(source).hexdigest()
+    if key not in known:
+        known[key] = _facts_of(source)
+        _read_anew.add(key)
+    return known[key]
+
+
+def _facts_of(source: bytes) -> _Facts:
+    tree, text = _parsed(source)
+    names: set[str] = set()
+    for node in _statements(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            separator = "." if node.module else ""
+            names |= {module, *(f"{module}{separator}{alias.name}" for alias in node.names)}
+    return text, sorted(names)
+
+
+@cache
+def _shipped_before() -> dict[str, _Facts]:
+    """The facts of routebench's own files by the hash of their source, as another process found them."""
+    return {key: (code, names) for key, (code, names) in (kept("code", _state()) or {}).items()}
+
+
+def _keep_shipped() -> None:
+    """Keeps what was read anew for the next process; not where code of others may have changed how it was read."""
+    if _read_anew and not loaded_plugins():
+        keep("code", _state(), _shipped_before())
+        _read_anew.clear()
+
+
+def _state() -> str:
+    return f"{package_stamp()}-{sys.version_info.major}.{sys.version_info.minor}"
 
 
 @lru_cache(maxsize=1024)
