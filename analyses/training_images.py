@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -59,7 +60,7 @@ def training_images(parts: tuple[Runs, ...]) -> Analysis | None:
             ),
             (
                 "A number of training images counts those held out too. Settings are those of the plan for each size, "
-                "and the images of a smaller one are the same for all seeds."
+                "the best T among them, and the images of a smaller one are the same for all seeds."
             ),
             f"Suite {runs.suite} on {few_of(runs.data)[1]}, {runs.model}.",
             *(
@@ -102,21 +103,34 @@ def _key(size: int | None) -> str:
 
 
 def _shown(size: int | None) -> Any:
-    """The form of a cell: the difference and its sign."""
-    return lambda row: f"{row[_key(size)]:+.2} {SIGNS.get(row[f'verdict {_key(size)}'], '')}".rstrip()
+    """The form of a cell: the difference and its sign, and T where that differs between sizes."""
+
+    def shown(row: Row) -> str:
+        ours = row[f"method {_key(size)}"]
+        steps = "" if row["method"] == ours else f" (T = {ours.iterations})"
+        return f"{row[_key(size)]:+.2} {SIGNS.get(row[f'verdict {_key(size)}'], '')}".rstrip() + steps
+
+    return shown
 
 
 def _table(sizes: Sizes) -> DataFrame:
-    """One row per comparison that every size has; a column of differences and one of verdicts for each size."""
+    """One row per comparison that every size has; columns of differences, verdicts and methods for each size.
+
+    A method has its best T at each size, which its tuning there chose.
+    """
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for size, runs in sizes.items():
         found = named_table(runs)
         for row in [] if found.empty else found.to_dict("records"):
-            pair = tuple((one.label, one.iterations, one.model) for one in (row["method"], row["against"]))
-            own = rows.setdefault(pair, {"method": row["method"], "against": row["against"]})
+            ours, theirs = row["method"], row["against"]
+            own = rows.setdefault((ours.label, ours.model, theirs.label, theirs.model), {"against": theirs})
             own |= {_key(size): row["difference"], f"verdict {_key(size)}": row["verdict"]}
+            own[f"method {_key(size)}"] = ours
     whole = [row for row in rows.values() if all(_key(size) in row and row[_key(size)].known for size in sizes)]
     largest = _key(next(iter(sizes)))
+    for row in whole:
+        first, *others = (row[f"method {_key(size)}"] for size in sizes)
+        row["method"] = first if all(one == first for one in others) else replace(first, iterations=None)
 
     def place(row: Row) -> tuple[bool, float]:
         return not row["against"].is_base, -row[largest].mean

@@ -1,12 +1,13 @@
 """Comparisons for each number of training images, and few images of a set wherever data sets are counted."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from analyses.summary_over_tasks import summary_over_tasks
 from analyses.training_images import training_images
-from routebench.analysis import Verdict, images_in_words
+from routebench.analysis import Verdict, images_in_words, open_folder
 from routebench.analysis._runs import across_data
 from routebench.analysis._verdicts import GAINS
 from routebench.analysis.named import named_table
@@ -106,3 +107,19 @@ def test_data_sets_are_told_apart_by_their_number_of_training_images_where_nothi
     assert [images_in_words(one, both) for one in both] == ["all training images", "5,000 training images"]
     assert images_in_words("few:5000:mnist", [*both, "cifar10"]) == "few:5000:mnist"
     assert images_in_words("mnist", ["mnist"]) == "mnist"
+
+
+def test_a_method_has_one_row_though_its_best_t_differs_between_numbers_of_images():
+    parts = tuple(open_folder(Path("reports/features")).parts)
+    found = training_images(parts)
+    shown = found.shown().set_index(["Method", "Against"])
+    against = [method for method, other in shown.index if other == "Uniform routing"]
+    assert len(against) == len({*against}) == 9
+    for method in against:
+        cells = shown.loc[method, "Uniform routing"]
+        steps = [cell.partition("(T = ")[2].rstrip(")") for cell in cells]
+        assert all(steps) and len({*steps}) > 1 if "(T = " in " ".join(cells) else not any(steps), method
+    assert any("(T = " in cell for cell in shown["All images, points"])
+    for size in ("all", 5000, 500):
+        for row in found.table.to_dict("records"):
+            assert row[f"method difference {size}"].label == row["method"].label
