@@ -128,9 +128,9 @@ def _table(sizes: Sizes) -> DataFrame:
             own[f"method {_key(size)}"] = ours
     whole = [row for row in rows.values() if all(_key(size) in row and row[_key(size)].known for size in sizes)]
     largest = _key(next(iter(sizes)))
-    for row in whole:
-        first, *others = (row[f"method {_key(size)}"] for size in sizes)
-        row["method"] = first if all(one == first for one in others) else replace(first, iterations=None)
+    for kept in whole:
+        first, *others = (kept[f"method {_key(size)}"] for size in sizes)
+        kept["method"] = first if all(one == first for one in others) else replace(first, iterations=None)
 
     def place(row: Row) -> tuple[bool, float]:
         return not row["against"].is_base, -row[largest].mean
