@@ -36,7 +36,7 @@ def cache_folder() -> Path:
 
 
 def kept(kind: str, name: str) -> Any:
-    """What `keep` wrote, as JSON holds it; None where that is nothing, or damaged."""
+    """The content that `keep` wrote; None where there is none, or it is damaged."""
     with contextlib.suppress(OSError, UserError):
         checksum, _, content = (cache_folder() / kind / f"{name}.json").read_bytes().partition(b"\n")
         if checksum == _checksum(content):

@@ -330,7 +330,7 @@ _read_anew: set[str] = set()
 
 
 def _facts(source: bytes, file: Path) -> _Facts:
-    """What a hash needs of a Python file. To parse a hundred of routebench's own takes a second, so they are kept."""
+    """The parts of a Python file that a hash needs. Those of routebench's own are kept: parsing takes a second."""
     if _is_yours(file):
         return _facts_of(source)
     known, key = _shipped_before(), hashlib.sha256(source).hexdigest()
