@@ -22,6 +22,7 @@ from routebench.registry import (
     OF_TRAINING,
     SHIPPED,
     SHOWN,
+    extensions,
     hyperparameters_of_function,
     loaded_plugins,
     plugins_of_environment,
@@ -81,7 +82,7 @@ def names_at_once(kind: str, suite: str = "") -> list[str]:
 
 def _ships_whole() -> bool:
     """Tells whether this process has registered nothing besides what ships; a notebook may have."""
-    return not loaded_plugins() and all(registry.is_shipped for registry in EVERY.values())
+    return not extensions.ran_plugin and all(registry.is_shipped for registry in EVERY.values())
 
 
 def refuse_unknown(

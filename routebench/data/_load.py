@@ -9,6 +9,8 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from torch import Tensor
+
 from routebench.data.dataset import Dataset
 from routebench.data.official import no_downloads
 from routebench.data.seal import expect_unsealed, unsealed
@@ -16,6 +18,7 @@ from routebench.data.unused import ARRAYS, ARRAYS_ADVICE
 from routebench.errors import FilesMissing, UserError
 from routebench.registry import SHIPPED, datasets
 
+LEAST_CLASSES = 2  # among training labels
 MOST_KEPT = 4
 """Data sets."""
 
@@ -34,7 +37,8 @@ def load(name: str) -> Dataset[Any]:
             that is registered as `folder:PATH`.
 
     Raises:
-        UserError: no such data set (the nearest names are given), or it cannot be read, or test images are sealed.
+        UserError: no such data set (the nearest names are given), or it cannot be read, its training labels are of one
+            class, or test images are sealed.
         FilesMissing: its files are not there.
     """
     expect_unsealed(name)
@@ -183,4 +187,14 @@ def _read(name: str) -> Dataset[Any]:
         data = datasets[name]()
     if not isinstance(data, Dataset):
         raise UserError(f"data set {name!r}: expected its loader to return a routebench.data.Dataset, got {data!r:.80}")
+    if data.compose is None and not _declaring:  # of a composed set, `train` is one example; of a stand-in, no data
+        _expect_classes(name, data.train.labels)
     return data
+
+
+def _expect_classes(name: str, labels: Tensor) -> None:
+    """Raises UserError for training labels of one class, about which every network is right."""
+    occurring = labels.any(dim=0).nonzero()[:, 0].tolist() if labels.ndim == 2 else [*{*labels.tolist()}]
+    if len(occurring) < LEAST_CLASSES:
+        got = f"{occurring[0]} alone" if occurring else "none"
+        raise UserError(f"data set {name!r}: expected training labels of at least two classes, got {got}")

@@ -45,8 +45,6 @@ ADDED = 1e-5
 """What `nn.LayerNorm`, by which heads begin, adds to the variance of a token's numbers."""
 LOOKED_AT = 1_000
 """Items of which tokens are compared with it."""
-LEAST_CLASSES = 2
-"""Classes that occur among training labels: all networks are right about a single one."""
 CLASSES, NOTES = "classes", "source"
 """Metadata of a safetensors file: names of the classes as JSON, and one line on where the items come from."""
 
@@ -371,10 +369,6 @@ def _classes(parts: Mapping[str, Any], notes: Mapping[str, Any]) -> tuple[str, .
     labels = [part.labels for part in parts.values() if len(part)]
     count, items = max(one.shape[1] if one.ndim == 2 else int(one.max()) + 1 for one in labels), sum(map(len, labels))
     train = parts["train"].labels
-    occurring = (train.any(dim=0).nonzero()[:, 0] if train.ndim == 2 else train.unique()).tolist()
-    if len(occurring) < LEAST_CLASSES:
-        got = f"{occurring[0]} alone" if occurring else "none"
-        raise UserError(f"expected training labels of at least two classes, got {got}")
     if CLASSES not in notes and train.ndim == 1 and count > items:
         raise UserError(f"expected classes that are numbered from 0 on, got the label {count - 1} of {items:,} items")
     names = tuple(notes[CLASSES] if CLASSES in notes else map(str, range(count)))

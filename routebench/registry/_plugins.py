@@ -130,6 +130,8 @@ class Extensions:
         self._plugins: dict[str, str] = {}  # loaded here: spec with an absolute path -> origin of its names
         self._tried: set[str] = set()  # plug-ins of the environment that have been loaded, or could not be
         self._folders: set[Path] = set()  # of imported files, whose neighbours can be imported by name
+        self.ran_plugin = False
+        """Whether code of a plug-in was executed here, also of one that could not be loaded."""
 
     def load_plugin(self, spec: str) -> dict[str, list[str]]:
         """Imports a user's file or folder, so that decorators run. It is loaded whole or not at all.
@@ -147,6 +149,7 @@ class Extensions:
         """
         plugin = _plugin(spec)
         known = {*sys.modules}
+        self.ran_plugin = True
         try:
             added = self._add(plugin)
         except UserError:

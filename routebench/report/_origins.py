@@ -331,8 +331,8 @@ def _of_several_codes(records: Iterable[Record]) -> list[str]:
     codes: dict[object, dict[str, str]] = {}
     for record in records:
         own = record.identity
-        settings = {**own.training, **own.model_params, **own.method_params}
-        named = frozenset((key, value) for key, value in settings.items() if isinstance(value, str))
+        settings = (own.training, own.model_params, own.method_params, own.options)
+        named = frozenset((*one,) for part in settings for one in part.items() if isinstance(one[1], str))
         if code := record.provenance.get("code"):
             codes.setdefault((own.method, own.model, own.protocol, named), {})[str(code)] = _method_of(record).title
     return list(dict.fromkeys(title for own in codes.values() if len(own) > 1 for title in own.values()))

@@ -237,7 +237,7 @@ def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | Non
         return None
     questions, left = told_apart(every[:MOST]), tuple(every[MOST:])
     methods = [method for method in known_methods if any(key_of(method) in one.means for one in questions)]
-    main = _main_iterations(questions, methods) | _decided(questions, methods)
+    main = _main_iterations(questions, methods) | _decided(questions, methods) | _prespecified(questions)
     reaches = [_reach(question, methods, main) for question in questions]
     rows = [
         ScoreRow(
@@ -375,6 +375,11 @@ def _decided(questions: Iterable[Question], methods: Sequence[Method]) -> set[Ke
         for key in keys & question.gains.keys()
         if question.hint(key) in (Verdict.BETTER, Verdict.WORSE)
     }
+
+
+def _prespecified(questions: Iterable[Question]) -> set[Key]:
+    """Methods, each with the T of its pre-specified comparison with uniform routing, which may be another elsewhere."""
+    return {key for question in questions for key in question.named or () if question.counts(key)}
 
 
 def _reach(question: Question, methods: Iterable[Method], main: set[Key]) -> float:

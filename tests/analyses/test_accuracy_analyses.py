@@ -168,6 +168,8 @@ def test_where_all_images_train_there_is_no_held_out_curve_and_that_is_said() ->
 def test_failures_name_each_cell_and_its_reason(found: dict[str, Analysis]) -> None:
     shown = found["failures"].shown()
     assert list(shown["Status"]) == ["diverged", "not run"]
+    others = {method.rpartition(", T")[0] or method for method in found["accuracy-table"].shown()["Method"].dropna()}
+    assert all(any(other.startswith(method) for other in others) for method in shown["Method"]), "its name elsewhere"
     assert "the loss was not finite at step 41" in set(shown["Reason"])
     assert found["failures"].reading.startswith("2 of 39 planned runs gave no result")
     complete = analyses["failures"](made_up_runs(failures=False))

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
-from routebench.data import declared_where_missing, load, read_again
+from routebench.data import Dataset, Images, declared_where_missing, load, read_again
 from routebench.data.mnist5k import mnist5k
 from routebench.errors import FilesMissing, UserError
 from routebench.registry import datasets
@@ -32,6 +34,24 @@ def test_a_data_set_of_others_is_read_once_per_plan(monkeypatch):
             assert load(name) is load(name)
         assert len(made) == planned
         read_again()
+
+
+@pytest.mark.parametrize("marks", [1, 3])
+def test_a_data_set_of_one_class_is_refused_whoever_makes_it(monkeypatch, marks):
+    """Every network is right about it. What composes its training images has one example of them."""
+    list(datasets)
+    whole = mnist5k()
+    labels = torch.zeros((len(whole.train), marks), dtype=torch.bool) if marks > 1 else whole.train.labels * 0
+    rest = torch.zeros((len(whole.test), marks), dtype=torch.bool) if marks > 1 else whole.test.labels * 0
+    names = ("a", "b", "c")
+    train, test = Images(whole.train.pixels, labels), Images(whole.test.pixels, rest)
+    mine = Dataset("mine", names, train, test, test, fingerprint="f", source="made up")
+    monkeypatch.setitem(datasets.entries, "mine", lambda: mine)
+    monkeypatch.setitem(datasets.entries, "drawn", lambda: replace(mine, compose=lambda *given: train))
+    got = "none" if marks > 1 else "0 alone"
+    with pytest.raises(UserError, match=rf"'mine': expected training labels of at least two classes, got {got}"):
+        load("mine")
+    assert load("drawn").train is train
 
 
 @pytest.mark.parametrize(

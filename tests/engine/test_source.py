@@ -11,7 +11,7 @@ import pytest
 PACKAGE = {
     "routebench/__init__.py": "",
     "routebench/registry.py": "def loaded_source(file): return file.read_bytes()\ndef own_files_of(file): return {}\n"
-    "def named_beside(entry, names): return []\ndef loaded_plugins(): return []\n",
+    "def named_beside(entry, names): return []\nclass extensions: ran_plugin = False\n",
     "routebench/cache.py": "def kept(kind, name): return None\ndef keep(kind, name, content): pass\n",
     "routebench/errors.py": "class UserError(Exception): pass\n",
     "routebench/engine/origin/__init__.py": "",
@@ -148,15 +148,21 @@ def test_damaged_kept_code_is_read_anew(fresh):
     before = code_of(routing["em"])
     (file,) = (cache_folder() / "code").iterdir()
     for damaged in (file.read_bytes()[:-9], file.read_bytes().replace(b"softmax", b"softmin"), b""):
+        assert damaged != file.read_bytes()
         file.write_bytes(damaged)
         fresh()
         assert code_of(routing["em"]) == before
 
 
-def test_a_process_with_code_of_others_keeps_nothing(fresh, monkeypatch):
+@pytest.mark.parametrize("text", ["raise RuntimeError('after it changed something')", "X = 1"])
+def test_a_process_that_ran_code_of_others_keeps_nothing(fresh, tmp_path, text):
     from routebench.cache import cache_folder
-    from routebench.engine.origin import _source as source
-    from routebench.registry import routing
+    from routebench.engine.origin import code_of
+    from routebench.errors import UserError
+    from routebench.registry import extensions, load_plugin, routing
 
-    monkeypatch.setattr(source, "loaded_plugins", lambda: ["mine.py"])
-    assert source.code_of(routing["em"]).shipped and not (cache_folder() / "code").exists()
+    (tmp_path / "mine.py").write_text(text)
+    with extensions.restored():
+        with pytest.raises(UserError):
+            load_plugin(str(tmp_path / "mine.py"))
+        assert code_of(routing["em"]).shipped and not (cache_folder() / "code").exists()

@@ -111,6 +111,14 @@ def test_a_broken_plugin_of_the_environment_is_told_where_plugins_are_asked_for(
     assert done.error == "Error: plug-in wrong.py:1 failed to import: ZeroDivisionError: division by zero\n"
 
 
+@pytest.mark.parametrize("asked", ["--data of-it", "--model of-it", "--set training.loss=of-it"])
+def test_what_is_missing_may_lie_in_a_plugin_that_did_not_import_which_is_told(write, call, asked):
+    write({"wrong.py": "1 / 0"})
+    done = call("suite", "accuracy", "--preset", "smoke", "--plugin", "wrong.py", *asked.split(), "--dry-run")
+    assert done.code == 2 and "'of-it'" in done.error, done
+    assert done.error.endswith("; plug-in wrong.py:1 failed to import: ZeroDivisionError: division by zero\n")
+
+
 def test_elsewhere_it_is_one_line_and_the_others_are_there(write, monkeypatch, caplog):
     monkeypatch.setenv(
         "ROUTEBENCH_PLUGINS",

@@ -202,6 +202,17 @@ def test_methods_that_are_one_function_in_every_question_share_a_row(everywhere)
     assert own.kind == "better"
 
 
+def test_a_head_counts_every_method_whose_comparison_was_pre_specified() -> None:
+    """The best T of a method may be another in each column: Wang-Liu's is 1 with 5,000 images, and 2 with more."""
+    parts = [part for part in open_folder(Path(__file__).parents[2] / "reports" / "features").parts if part.primary]
+    card = scorecard_of([(part.name, part, found) for part in parts if (found := analyses["accuracy-table"](part))])
+    assert len({frozenset(question.named) for question in card.questions}) > 1
+    for question in card.questions:
+        own = {key for key in question.named if question.counts(key)}
+        assert own <= {(row.method.label, row.method.iterations) for row in card.rows if row.main}
+        assert f" of {len(own)}" in card.tally(question)
+
+
 def test_a_table_of_costs_alone_has_the_cheapest_first() -> None:
     for part in open_folder(Path(__file__).parents[2] / "reports" / "scale").parts:
         found = analyses["cost-table"](part)

@@ -19,7 +19,7 @@ from typing import Any
 
 from routebench.cache import keep, kept
 from routebench.engine.origin import _cells
-from routebench.registry import loaded_plugins, loaded_source, named_beside, own_files_of
+from routebench.registry import extensions, loaded_source, named_beside, own_files_of
 
 PACKAGE = Path(__file__).resolve().parents[2]
 UNCOUNTED = {
@@ -361,7 +361,7 @@ def _shipped_before() -> dict[str, _Facts]:
 
 def _keep_shipped() -> None:
     """Keeps what was read anew for the next process; not where code of others may have changed how it was read."""
-    if _read_anew and not loaded_plugins():
+    if _read_anew and not extensions.ran_plugin:
         keep("code", _state(), _shipped_before())
         _read_anew.clear()
 

@@ -248,7 +248,10 @@ def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
         declared = stack.enter_context(declared_where_missing()) if asked.without_data else set()
         if kept:
             stack.enter_context(telling(_listed(kept)))
-        plans = [plan(suite, asked.preset, choices) for suite in _suites(asked, broken)]
+        try:
+            plans = [plan(suite, asked.preset, choices) for suite in _suites(asked)]
+        except UserError as error:  # what is missing may lie in a plug-in that did not import
+            raise UserError("; ".join([str(error), *broken.values()])) from error
     told = [f"{reason}; it becomes a failed run of {spec}, and the others run" for spec, reason in broken.items()]
     told += [f"{name}: its files are not there; planned by its size, and runs have other keys" for name in declared]
     brought = {spec: brought_by(spec) for spec in kept}
@@ -277,17 +280,14 @@ def _load(asked: Asked, faults: Mapping[Step, str]) -> tuple[tuple[str, ...], di
     return tuple(added), broken, tuple(bring_analyses)
 
 
-def _suites(asked: Asked, broken: Mapping[str, str]) -> list[Suite]:
+def _suites(asked: Asked) -> list[Suite]:
     """The suite of that name with the user's changes, or for `all` those with a place in it, in order."""
     name = asked.suite
     if name == ALL:
         found = [load_suite(known) for known in suite_files()]
         return sorted((suite for suite in found if suite.place_in_all), key=lambda suite: suite.place_in_all)
-    try:
-        _expect_known(name)
-        return [load_suite(name, asked.preset, asked.choices.changes)]
-    except UserError as error:  # the suite may lie in a folder that did not import
-        raise UserError("; ".join([str(error), *broken.values()])) from error
+    _expect_known(name)
+    return [load_suite(name, asked.preset, asked.choices.changes)]
 
 
 def _expect_known(name: str) -> None:
@@ -305,7 +305,7 @@ def _preload(asked: Asked) -> Sequence[str]:
     """Modules that all processes of the call need, as far as known before loading plug-ins."""
     found: list[str] = []
     with contextlib.suppress(UserError):  # a suite of a plug-in, or one that is not there
-        for suite in _suites(asked, {}):
+        for suite in _suites(asked):
             found += preload_of(suite.protocol)
     with contextlib.suppress(UserError, OSError):
         if any("analyses" in file.read_text(errors="replace") for spec in asked.plugins for file in plugin_files(spec)):
