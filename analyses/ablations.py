@@ -15,12 +15,10 @@ from routebench.analysis import (
     Estimate,
     Row,
     Runs,
-    Verdict,
     analysis_of,
     figures,
     forest,
     run,
-    wording,
 )
 from routebench.analysis.comparison import ACCURACY, Contender, contenders_of, finished, objects_of, settled
 from routebench.analysis.families import variants_of
@@ -39,7 +37,7 @@ def ablations(runs: Runs) -> Analysis | None:
     variants = table[known].reset_index(drop=True)
     return Analysis(
         title="Components of each method",
-        reading=_reading(variants),
+        reading="What does each setting add to the plain form of its method?",
         table=table,
         figure=figures.figure_of(_draw, variants, runs, height=figures.height_of_rows(map(str, variants["method"]))),
         columns=_columns(table),
@@ -90,20 +88,6 @@ def _columns(table: DataFrame) -> tuple[Column, ...]:
 
 def _name(row: Row) -> str:
     return str(replace(row["method"], params="", variant="", networks=1))
-
-
-def _reading(variants: DataFrame) -> str:
-    rows = variants.to_dict("records")
-    better, worse = (
-        [row["method"] for row in rows if row["difference"].verdict == verdict]
-        for verdict in (Verdict.BETTER, Verdict.WORSE)
-    )
-    total = wording.plural(len(rows), "variant")
-    if not better and not worse:
-        return f"No difference from the plain form of its method is shown for any of {total}."
-    told = [f"better than the plain form of its method: {wording.listed(better)}"] if better else []
-    told += [f"worse: {wording.listed(worse)}"] if worse else []
-    return f"Of {total}, {'; '.join(told)} (paired, Holm)."
 
 
 def _notes(table: DataFrame) -> list[str]:

@@ -33,7 +33,7 @@ def accuracy_across_data(parts: tuple[Runs, ...]) -> Analysis | None:
     table = _table(scores, ranking, critical)
     return Analysis(
         title="Ranks over data sets",
-        reading=_reading(table, ranking),
+        reading="Which methods rank best over all data sets?",
         table=table,
         figure=figures.figure_of(_draw, table, critical, height=1.0 + 0.27 * len(table)),
         columns=(
@@ -73,21 +73,6 @@ def _table(scores: DataFrame, ranking: Ranking, critical: float) -> DataFrame:
     table["p_holm"] = wilcoxon_holm(scores.to_numpy())[best]
     table["beyond_critical"] = table["rank"] - table["rank"].min() > critical
     return table.sort_values("rank", kind="stable").reset_index(drop=True)
-
-
-def _reading(table: DataFrame, ranking: Ranking) -> str:
-    best = [*table.loc[table["rank"] == table["rank"].min(), "name"]]
-    has = "has" if len(best) == 1 else "have"
-    first = f"{wording.listed(best, 6)} {has} the best mean rank over {ranking.data_sets} data sets"
-    if ranking.data_sets == 2:
-        return f"{first}, but two data sets cannot show that methods differ."
-    if not ranking.p_value < ALPHA:
-        p_value = wording.probability(ranking.p_value)
-        return f"{first}, but that the methods differ at all is not shown (Friedman, p {_equals(p_value)})."
-    behind = [str(name) for name in table.loc[table["beyond_critical"], "name"]]
-    if not behind:
-        return f"{first}; the methods differ (Friedman), but none is a critical difference behind it."
-    return f"{first}; {wording.listed(behind, 6)} {'is' if len(behind) == 1 else 'are'} a critical difference behind."
 
 
 def _equals(text: str) -> str:

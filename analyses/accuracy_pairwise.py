@@ -9,7 +9,7 @@ import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
-from pandas import DataFrame, Series
+from pandas import DataFrame
 
 from routebench import statistics
 from routebench.analysis import (
@@ -52,7 +52,7 @@ WORDS = {
     Verdict.UNTESTABLE: "cannot be tested",
 }
 TOLD = (*GAINS, *LOSSES, Verdict.EQUAL)
-"""Verdicts worth a figure; without any, the sentence is enough."""
+"""Verdicts worth a figure; without any, the table is enough."""
 P_HOLM = (
     "chance of a difference this large if there were none, corrected within its family (Holm): the pre-specified "
     "comparisons, the gains over uniform routing, and so on, as in other tables; what is in none of them, for all pairs"
@@ -76,7 +76,7 @@ def accuracy_pairwise(runs: Runs) -> Analysis | None:
     height = max(0.5 + 0.25 * len(drawn), 0.8 * figures.height_of_rows(map(str, drawn)))
     return Analysis(
         title="Every method against every other",
-        reading=_reading(table, margin),
+        reading="Which methods can be told apart?",
         table=table,
         figure=figures.figure_of(_draw, table, drawn, height=height) if table["verdict"].isin(TOLD).any() else None,
         columns=_columns(table, margin),
@@ -164,7 +164,7 @@ def _columns(table: DataFrame, margin: float) -> tuple[Column, ...]:
             "Verdict",
             "verdict",
             lambda row: WORDS[row["verdict"]].format(margin=margin),
-            "at 5 % within a family",
+            "at 5 % within a family; not told apart is not the same as equal",
             numeric=False,
             judges=True,
         ),
@@ -186,40 +186,6 @@ def _ratio(value: float) -> str:
     if math.isnan(value):
         return wording.NOTHING
     return "∞" if math.isinf(value) else f"{value:.2f}"
-
-
-def _reading(table: DataFrame, margin: float) -> str:
-    if len(table) == 1:
-        return _of_one(table.iloc[0], margin)
-    counts = table["verdict"].value_counts()
-    better = int(table["verdict"].isin((*GAINS, *LOSSES)).sum())
-    said = [f"in {_count(better)} one method is better"]
-    if Verdict.EQUAL in counts:
-        said.append(f"in {_count(int(counts[Verdict.EQUAL]))} both are equal within {margin:g} points")
-    if Verdict.OPEN in counts:
-        said.append(f"{_count(int(counts[Verdict.OPEN]))} cannot be told apart, which is not the same as equal")
-    if Verdict.UNTESTABLE in counts:
-        said.append(f"{_count(int(counts[Verdict.UNTESTABLE]))} cannot be tested")
-    return f"Of {len(table)} pairs of methods, {'; '.join(said)}. p is corrected within families of pairs."
-
-
-def _of_one(pair: Series, margin: float) -> str:
-    first, second = pair["first"], pair["second"]
-    match pair["verdict"]:
-        case Verdict.BETTER | Verdict.BETTER_BY_LITTLE:
-            return f"{first} is better than {second}."
-        case Verdict.WORSE | Verdict.WORSE_BY_LITTLE:
-            return f"{second} is better than {first}, on the seeds that both finished."
-        case Verdict.EQUAL:
-            return f"{first} and {second} are equal within {margin:g} points."
-        case Verdict.OPEN:
-            return f"{first} and {second} cannot be told apart, which is not the same as equal."
-        case _:
-            return f"{first} and {second} cannot be tested."
-
-
-def _count(number: int) -> str:
-    return {0: "none", 1: "one"}.get(number, str(number))
 
 
 def _notes(runs: Runs, table: DataFrame, methods: int) -> list[str]:

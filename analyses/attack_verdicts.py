@@ -6,7 +6,7 @@ from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Method, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.attacked import fired_checks
-from routebench.masking import CHECKS, suspicions
+from routebench.masking import CHECKS
 
 FIRED = palette.HUES[1]
 MOST = 12  # methods in the figure
@@ -22,7 +22,7 @@ def attack_verdicts(runs: Runs) -> Analysis | None:
     height = 1.3 + 0.3 * len(checks) + 0.07 * max(len(str(method)) for method in methods)
     return Analysis(
         title="Can the numbers be believed?",
-        reading=_reading(runs, table),
+        reading="Which checks for gradient masking fire, and for which methods?",
         table=table,
         figure=figures.figure_of(_draw, table, methods, checks, height=height),
         columns=(
@@ -87,24 +87,6 @@ def _titled(check: str) -> str:
 def _short(row: Row) -> str:
     value = row["value"].mean
     return f"{value:.3g}" if 0.01 <= abs(value) < 1000 or value == 0 else f"{value:.0e}"
-
-
-def _reading(runs: Runs, table: DataFrame) -> str:
-    doubted = {method: suspicions(fired) for method, fired in fired_checks(runs).items()}
-    suspect = [method for method, reasons in doubted.items() if reasons]
-    count = table["method"].nunique()
-    if not suspect:
-        first = f"No serious check fires for any of {count} methods"
-    else:
-        reasons = list(dict.fromkeys(CHECKS[check].short for method in suspect for check in doubted[method]))
-        first = (
-            f"The numbers of {len(suspect)} of {count} methods are suspect ({wording.listed(suspect, 4)}): "
-            f"{wording.listed(reasons, 4)}"
-        )
-    lone = sorted(set(table.loc[(table["check"] == "training-loss") & (table["yes"] > 0), "method"]))
-    if lone:
-        first += f"; attacking the training loss alone would have flattered {wording.listed(lone, 4)}"
-    return f"{first}."
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import math
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Estimate, Runs, analysis_of, figures, mean_of, run, wording
+from routebench.analysis import Analysis, Column, Estimate, Runs, analysis_of, figures, mean_of, run
 from routebench.analysis.named import named_pairs
 
 RISING = 0.5
@@ -23,7 +23,7 @@ def learning_curves(runs: Runs) -> Analysis | None:
     table = table.sort_values("rise", key=lambda cells: -cells.astype(float), kind="stable", ignore_index=True)
     return Analysis(
         title="Learning curves",
-        reading=_reading(table),
+        reading="Which methods were still learning at the end?",
         table=table,
         figure=None if drawn.empty else figures.figure_of(_draw, drawn, runs, **figures.panels_of(drawn)),
         columns=(
@@ -72,16 +72,6 @@ def _row(method: object, rows: DataFrame) -> dict[str, object]:
         "whole": float(seconds.iloc[-1]),
         "rising": rise.mean > RISING,
     }
-
-
-def _reading(table: DataFrame) -> str:
-    rising = [str(row["method"]) for row in table.to_dict("records") if row["rising"]]
-    if rising:
-        names = wording.listed(rising, 8)
-        return f"Still rising by more than {RISING:g} points in the last epoch, so cut short by the budget: {names}."
-    first = table.to_dict("records")[0]
-    steepest = f"the most is {wording.signed(first['rise'].mean, 2)} points, of {first['method']}"
-    return f"No held-out accuracy rose by more than {RISING:g} points in the last epoch; {steepest}."
 
 
 def _drawn(curves: DataFrame, runs: Runs) -> DataFrame:

@@ -10,7 +10,6 @@ from routebench.analysis import (
     Column,
     Method,
     Runs,
-    Verdict,
     analysis_of,
     corrected,
     difference,
@@ -29,7 +28,6 @@ FEATURES = {
 }
 """The features that the paper compares, and the styles of their lines."""
 VAE = "vae"
-LEAD = ("gain_low", "gain_high", "p=gain.p", "p_holm=gain.p_holm")
 
 
 @analysis_of("linear-probe", "probe-rotated-training", place=25)
@@ -39,11 +37,10 @@ def probe_rotated_training(runs: Runs) -> Analysis | None:
     found = found[found["unsupervised"] & found["feature"].isin(FEATURES)]
     if len(set(found["angle"])) < 2:
         return None
-    seeds = by_seed(runs)
-    table = _with_leads(found, seeds)
+    table = _with_leads(found, by_seed(runs))
     return Analysis(
         title="Trained on turned digits, without labels",
-        reading=_reading(table, seeds),
+        reading="Which features are ahead of a VAE that was trained alike?",
         table=table,
         figure=figures.figure_of(_draw, table, runs, height=3.3),
         columns=(
@@ -74,43 +71,6 @@ def _with_leads(found: DataFrame, seeds: Mapping[Line, Mapping[int, float]]) -> 
         theirs = seeds.get((vae, BOTH, angle, angle), {}) if vae and method != vae else {}
         gains.append(difference(seeds[method, feature, angle, angle], theirs))
     return found.assign(gain=Series(corrected(gains), found.index, dtype=object))
-
-
-def _reading(table: DataFrame, seeds: Mapping[Line, Mapping[int, float]]) -> str:
-    first, last = int(table["angle"].min()), int(table["angle"].max())
-    at = "upright" if first == 0 else f"by up to {first}°"
-    told = []
-    for _, rows in table.groupby(["method", "feature"], sort=False):
-        method, feature = rows["method"].iloc[0], str(rows["feature"].iloc[0])
-        if {first, last} <= set(rows["angle"]):
-            lost = difference(*(seeds[method, feature, angle, angle] for angle in (last, first)))
-            told.append((lost.mean, f"{lost:+.2} for {_called(method, feature)}"))
-    told.sort(key=lambda one: one[0])
-    text = "Models were not trained both with small and large angles"
-    if told:
-        changes = wording.listed([text for _, text in told], 5)
-        text = (
-            f"Trained and tested on digits turned by up to {last}° and not {at}, probes change, in points, by {changes}"
-        )
-    return f"{text}; {_leads(table[table['angle'] == last], last)}."
-
-
-def _leads(rows: DataFrame, angle: int) -> str:
-    compared = [row for row in rows.to_dict("records") if row["gain"].known]
-    if not compared:
-        return "there is no VAE beside them"
-    names = {
-        verdict: [_called(row["method"], row["feature"]) for row in compared if row["gain"].verdict == verdict]
-        for verdict in (Verdict.BETTER, Verdict.WORSE)
-    }
-    better, worse = names[Verdict.BETTER], names[Verdict.WORSE]
-    ahead = (
-        f"shown to be ahead of the VAE: {wording.listed(better)}"
-        if better
-        else "nothing is shown to be ahead of the VAE"
-    )
-    behind = f", behind it: {wording.listed(worse)}" if worse else ""
-    return f"at up to {angle}°, {ahead}{behind}"
 
 
 def _called(method: Method, feature: object) -> str:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from pandas import DataFrame, Series
+from pandas import Series
 
 from routebench.analysis import (
     METHOD,
@@ -15,13 +15,11 @@ from routebench.analysis import (
     Method,
     Runs,
     SeedValues,
-    Verdict,
     analysis_of,
     corrected,
     difference,
     run,
     table_of,
-    wording,
 )
 
 CLASSES = {"layer": "classes", "as_trained": True}
@@ -51,7 +49,7 @@ def static_coupling(runs: Runs) -> Analysis | None:
     table["lost"] = Series([lost[method] for method in table["method"]])
     return Analysis(
         title="Is coupling dynamic?",
-        reading=_reading(table),
+        reading="What do networks lose if coupling no longer depends on the image?",
         table=table,
         columns=COLUMNS,
         notes=(
@@ -76,22 +74,6 @@ def _lost(runs: Runs) -> dict[Method, Estimate]:
     tested = [method for method, own in losses.items() if any(own.values()) or any(shares.get(method, {}).values())]
     untested = {method: replace(one, p=math.nan) for method, one in found.items()}
     return untested | dict(zip(tested, corrected([found[method] for method in tested]), strict=True))
-
-
-def _reading(table: DataFrame) -> str:
-    rows = sorted(table.to_dict("records"), key=lambda row: -row["lost"].mean)
-    moving = [row for row in rows if row["share_between"].mean > 0]
-    if not moving:
-        return "No method's coupling depends on the image."
-    losing = [
-        f"{row['method']} ({row['lost'].mean:.1f} points)" for row in moving if row["lost"].verdict is Verdict.BETTER
-    ]
-    held = "Held at its mean over training images, coupling"
-    if not losing:
-        return f"{held} is not shown to cost any method accuracy."
-    rest = len(moving) - len(losing)
-    more = f"; with {rest} more whose coupling depends on the image, no loss is shown" if rest else ""
-    return f"{held} costs accuracy with {wording.listed(losing, 3)}{more}."
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def training_images(parts: tuple[Runs, ...]) -> Analysis | None:
     ]
     return Analysis(
         title="Number of training images",
-        reading=_reading(sizes, table),
+        reading="Does a method help more where training images are few?",
         table=table,
         figure=None if drawn.empty else figures.figure_of(_draw, drawn, runs, sizes, **figures.panels_of(drawn)),
         columns=(
@@ -137,20 +137,6 @@ def _table(sizes: Sizes) -> DataFrame:
 
     ordered = sorted(whole, key=place)
     return DataFrame(ordered)
-
-
-def _reading(sizes: Sizes, table: DataFrame) -> str:
-    """Counts of decided comparisons, for each size and each baseline of several methods."""
-    told = []
-    several = table[table.groupby("against")["method"].transform("size") > 1]
-    for against, rows in several.groupby("against", sort=False):
-        verdicts = {size: rows[f"verdict {_key(size)}"] for size in sizes}
-        counts = [
-            f"{own.isin(GAINS).sum()} better and {own.isin(LOSSES).sum()} worse with {_images(size).lower()}"
-            for size, own in verdicts.items()
-        ]
-        told.append(f"Against {against}, of {wording.plural(len(rows), 'method')}: {', '.join(counts)}.")
-    return " ".join(told) or "Does a method help more where training images are few?"
 
 
 def _drawn(sizes: Sizes, table: DataFrame) -> DataFrame:

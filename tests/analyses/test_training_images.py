@@ -56,8 +56,6 @@ def test_comparisons_stand_beside_each_other_for_each_number_of_training_images(
     base = [row for row in table.to_dict("records") if row["against"].is_base]
     better = {size: sum(row[f"verdict difference {size}"] in GAINS for row in base) for size in ("all", 500)}
     assert better["all"] == better[500] + 1
-    told = found.reading.split("Against ")[1]
-    assert f"{better['all']} better" in told and f"{better[500]} better" in told
 
 
 def test_numbers_of_training_images_need_two_of_one_data_set(runs):

@@ -349,7 +349,6 @@ def test_curves_that_still_rise_are_named(runs):
     assert uniform["rise"].mean == pytest.approx(0.1) and uniform["last"].mean == pytest.approx(70.4)
     assert uniform["area"].mean == pytest.approx(70 + 0.1 * 2.5)  # epochs 1 to 4
     assert uniform["whole"] == pytest.approx(22) and uniform["seconds"] == pytest.approx(5.5)  # after the first epoch
-    assert "Wang-Liu, T = 1" in found.reading and "Uniform routing" not in found.reading
     assert learning_curves(replace(runs, primary={})) is None
 
 

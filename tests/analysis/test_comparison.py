@@ -9,8 +9,9 @@ from scipy import stats
 from analyses.accuracy_pairwise import accuracy_pairwise
 from analyses.accuracy_table import accuracy_table
 from routebench import statistics
-from routebench.analysis import figures
+from routebench.analysis import Verdict, figures
 from routebench.analysis._table import saved
+from routebench.analysis._verdicts import GAINS, LOSSES
 from routebench.analysis.comparison import (
     comparison_of,
     contenders_of,
@@ -208,10 +209,11 @@ def test_the_seeds_of_both_decide_and_not_those_of_one_alone(seeds_of_both) -> N
     said = headline_of(runs).said
     assert any(told.startswith("On the seeds that both finished, it is significantly behind Steady") for told in said)
     assert "it is significantly behind Steady" in accuracy_table(runs).reading
-    assert "in 3 one method is better" in accuracy_pairwise(runs).reading
+    assert accuracy_pairwise(runs).table["verdict"].isin((*GAINS, *LOSSES)).sum() == 3
     assert figures.to_svg(accuracy_pairwise(runs).figure)
     both = made_up_runs([record for record in records if record["label"] != "uniform"])
-    assert accuracy_pairwise(both).reading == "Steady is better than Lucky, on the seeds that both finished."
+    (pair,) = accuracy_pairwise(both).table.to_dict("records")
+    assert (pair["first"].name, pair["verdict"]) == ("lucky", Verdict.WORSE)
 
 
 def test_a_lost_seed_gives_no_verdict_in_favour_of_the_method_that_lost_it(seeds_of_both) -> None:
