@@ -51,12 +51,12 @@ def different(reader: Reader) -> Reader:
     return read_value
 
 
-def grid(value: Any, place: Place) -> tuple[int, ...]:
+def counts(value: Any, place: Place) -> tuple[int, ...]:
     """Different counts, the smallest first."""
-    counts: tuple[int, ...] = legal(Legal.of(list[Count]))(value, place)
-    if len(set(counts)) < len(counts):
+    found: tuple[int, ...] = legal(Legal.of(list[Count]))(value, place)
+    if len(set(found)) < len(found):
         raise place.wrong(f"expected different integers, got {value!r}")
-    return tuple(sorted(counts))
+    return tuple(sorted(found))
 
 
 def first_seeds(value: Any, place: Place) -> range:

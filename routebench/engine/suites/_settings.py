@@ -15,7 +15,7 @@ from routebench.arguments import Count, Natural
 from routebench.atomic import write_text
 from routebench.engine.results import CHANGED, Identity, checksum, digest
 from routebench.engine.suites._readers import text
-from routebench.engine.suites._toml import TABLE, Place, each, legal, read
+from routebench.engine.suites._toml import TABLE, Place, each, legal, read_table
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, settled, values
 from routebench.errors import UserError, nearest
 from routebench.plain import fault_of
@@ -109,7 +109,7 @@ class ChosenSettings:
     trials: Count
     planned: Count
     digest: Annotated[str, text("a digest")]
-    choices: Annotated[Sequence[ChosenPoint], each(partial(read, ChosenPoint))]
+    choices: Annotated[Sequence[ChosenPoint], each(partial(read_table, ChosenPoint))]
     finalists: Count = 1
     repeats: Natural = 0
 
@@ -140,7 +140,7 @@ class ChosenSettings:
             raise place.wrong(f"{CHANGED}; take it from where it was chosen, or remove its line {checksum.KEY!r}")
         if told := fault_of(content):
             raise place.wrong(told)
-        found = read(cls, content, place, also=["rule"])
+        found = read_table(cls, content, place, also=["rule"])
         entries = [choice.entry for choice in found.choices]
         for choice in found.choices:
             if entries.count(choice.entry) > 1:

@@ -46,13 +46,23 @@ from routebench.engine.suites._readers import (
     NETWORKS,
     PROTOCOL,
     SENTENCES,
+    counts,
     different,
     first_seeds,
-    grid,
     recipe_table,
     text,
 )
-from routebench.engine.suites._toml import NOTHING, TABLE, Place, Reader, by_key, each, in_todays_words, legal, read
+from routebench.engine.suites._toml import (
+    NOTHING,
+    TABLE,
+    Place,
+    Reader,
+    by_key,
+    each,
+    in_todays_words,
+    legal,
+    read_table,
+)
 from routebench.engine.suites._tuning import FairTuning
 from routebench.errors import UserError, nearest, shown, unknown
 from routebench.notation import Spec
@@ -86,7 +96,7 @@ class Entry:
 
     name: Annotated[str, text("the name of a method")]
     params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
-    iterations: Annotated[tuple[int, ...] | None, grid] = None
+    iterations: Annotated[tuple[int, ...] | None, counts] = None
     training: Annotated[Mapping[str, Any], recipe_table] = field(default_factory=dict)
     training_of: Annotated[Mapping[str, Mapping[str, Any]], by_key(recipe_table)] = field(default_factory=dict)
     models: Annotated[Mapping[str, tuple[str, ...]], BESIDE] = field(default_factory=dict)
@@ -139,13 +149,13 @@ class Preset:
     name: str
     data: Annotated[str, text("the name of a data set")]
     models: Annotated[tuple[str, ...], NETWORKS, "model"]
-    iterations: Annotated[tuple[int, ...], grid]
+    iterations: Annotated[tuple[int, ...], counts]
     seeds: Annotated[range, first_seeds]
     model_params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
     training: Annotated[Mapping[str, Any], recipe_table] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     training_of: Annotated[Mapping[str, Mapping[str, Any]], by_key(recipe_table)] = field(default_factory=dict)
-    variant_iterations: Annotated[tuple[int, ...] | None, grid] = None
+    variant_iterations: Annotated[tuple[int, ...] | None, counts] = None
     take: Count | None = None
     settings: Annotated[str, text("the name of a file")] = ""
     without: Annotated[tuple[str, ...], NAMES] = ()
@@ -194,15 +204,15 @@ class Suite:
     protocol: Annotated[str, PROTOCOL]
     presets: Mapping[str, Preset]
     training: Annotated[Mapping[str, Any], recipe_table] = field(default_factory=dict)
-    methods: Annotated[tuple[Entry, ...], each(partial(read, Entry))] = ()
-    controls: Annotated[tuple[Entry, ...], "baselines", each(partial(read, Entry))] = ()
+    methods: Annotated[tuple[Entry, ...], each(partial(read_table, Entry))] = ()
+    controls: Annotated[tuple[Entry, ...], "baselines", each(partial(read_table, Entry))] = ()
     caveat: Annotated[str, text("a sentence")] = ""
     place_in_all: Count = 0
     entries_of: Annotated[str, text("the name of a suite")] = ""
     caveat_on: Annotated[Mapping[str, str], SENTENCES] = field(default_factory=dict)
-    tuning: Annotated[FairTuning | None, partial(read, FairTuning)] = None
-    primary: Annotated[Primary | None, partial(read, Primary)] = None
-    page: Annotated[Page | None, partial(read, Page)] = None
+    tuning: Annotated[FairTuning | None, partial(read_table, FairTuning)] = None
+    primary: Annotated[Primary | None, partial(read_table, Primary)] = None
+    page: Annotated[Page | None, partial(read_table, Page)] = None
     folder: Path = Path()
 
     def caveats(self, data: str) -> str:
@@ -303,7 +313,7 @@ def _loaded(name: str, preset_name: str, changes: Sequence[str]) -> Suite:
     reader = legal if protocols.origin(protocol) != SHIPPED else lambda allowed: different(legal(allowed))
     preset = partial(_preset, {name: reader(Legal.of(kind)) for name, kind in known.items()})
     presets = by_key(preset)(content.get("presets", {}), place.below("presets"))
-    suite = read(
+    suite = read_table(
         Suite, content, place, ["presets"], name=shown(path.stem), file=path.name, folder=path.parent, presets=presets
     )
     _check(suite)
@@ -314,7 +324,7 @@ def _preset(options: Mapping[str, Reader], value: Any, place: Place) -> Preset:
     """A preset, whose protocol has options of its own."""
     given = [key for key in TABLE(value, place) if key in options]
     own = {key: options[key](value[key], place.below(key)) for key in given}
-    return read(Preset, value, place, options, name=place.path.partition(".")[2], options=own)
+    return read_table(Preset, value, place, options, name=place.path.partition(".")[2], options=own)
 
 
 def _check(suite: Suite) -> None:

@@ -114,7 +114,7 @@ def expect_known(value: Any, place: Place, known: Collection[str]) -> Mapping[st
     return content
 
 
-def read(kind: type[Kind], value: Any, place: Place, also: Collection[str] = (), **given: Any) -> Kind:
+def read_table(kind: type[Kind], value: Any, place: Place, also: Collection[str] = (), **given: Any) -> Kind:
     """A frozen type from the table that holds its fields.
 
     Args:
