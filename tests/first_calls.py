@@ -5,8 +5,10 @@ import inspect
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import is_dataclass
+from functools import reduce
+from operator import or_
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
 
 CHECKED = 10
 """So many calls of each function in each test."""
@@ -33,6 +35,7 @@ def checked_at_first(jaxtyped: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _limited(plain: Callable[..., Any], checked: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    plain.__annotations__ = {name: _of_any_kind(hint) for name, hint in plain.__annotations__.items()}
     code = inspect.unwrap(plain).__code__
 
     @functools.wraps(plain)
@@ -42,3 +45,11 @@ def _limited(plain: Callable[..., Any], checked: Callable[[], Callable[..., Any]
 
     call.__code__ = call.__code__.replace(co_filename="<check>")  # no line of a user's, where errors say their place
     return call
+
+
+def _of_any_kind(hint: Any) -> Any:
+    """An annotation whose type variables stand for all that they may be: beartype takes the default of one for all."""
+    if isinstance(hint, TypeVar):
+        return reduce(or_, hint.__constraints__) if hint.__constraints__ else hint
+    variables = getattr(hint, "__parameters__", ())
+    return hint[tuple(map(_of_any_kind, variables))] if variables and not isinstance(hint, type) else hint

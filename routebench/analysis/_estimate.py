@@ -51,7 +51,7 @@ class SeedValues(dict[int, float]):
         return values if isinstance(values, cls) else cls(values)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Estimate:
     """A mean over seeds, or a mean difference, with its 95 % limits, all in the unit of the values.
 
@@ -93,6 +93,17 @@ class Estimate:
             high: the largest one.
         """
         return replace(self, low=max(self.low, low), high=min(self.high, high)) if self.has_limits else self
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all fields are equal; NaN is equal to NaN, in every version of Python."""
+        return isinstance(other, Estimate) and self._comparable == other._comparable
+
+    def __hash__(self) -> int:
+        return hash(self._comparable)
+
+    @property
+    def _comparable(self) -> tuple[object, ...]:
+        return tuple(None if isinstance(one, float) and math.isnan(one) else one for one in vars(self).values())
 
     def __neg__(self) -> "Estimate":
         return replace(self, mean=-self.mean, low=-self.high, high=-self.low)

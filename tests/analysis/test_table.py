@@ -200,6 +200,15 @@ def test_a_verdict_needs_a_test(difference, p_value, p_equal, verdict):
     assert Verdict.of(difference, p_value, p_equal) is verdict
 
 
+def test_estimates_without_a_value_are_equal():
+    """From Python 3.13 on, a dataclass compares NaN by value."""
+    first, second = (replace(ONE, p=float("nan")) for _ in range(2))
+    assert first == second
+    assert len({first, second, Estimate(), Estimate()}) == 2
+    assert ONE != replace(ONE, n=4)
+    assert ONE != replace(ONE, p=0.04)
+
+
 def test_a_table_is_saved_by_what_its_cells_are():
     tested = replace(ONE, p=0.01, p_holm=0.02)
     row = {"method": Method.of("em", 2, "wide"), "x": ONE, "mean": tested, "other": Method.of("cnn"), "n": 5}
