@@ -205,8 +205,8 @@ def test_estimates_without_a_value_are_equal():
     first, second = (replace(ONE, p=float("nan")) for _ in range(2))
     assert first == second
     assert len({first, second, Estimate(), Estimate()}) == 2
-    assert ONE != replace(ONE, n=4)
-    assert ONE != replace(ONE, p=0.04)
+    assert replace(ONE, n=4) != ONE
+    assert replace(ONE, p=0.04) != ONE
 
 
 def test_a_table_is_saved_by_what_its_cells_are():
