@@ -49,6 +49,28 @@ def kind_of(known: os.stat_result) -> str:
     return next((kind for is_kind, kind in _KINDS if is_kind(known.st_mode)), "a file")
 
 
+def permitted(path: Path, what: str = "") -> Path:
+    """A path that a user named, whether or not there is anything.
+
+    Of what may not be looked at, `Path.exists` says no, or raises, by the version of Python.
+
+    Args:
+        path: the path.
+        what: what it was named for, as the error begins.
+
+    Raises:
+        UserError: the system does not let this user look at it.
+    """
+    try:
+        path.stat()
+    except PermissionError as error:
+        named = what and f"{what}: "
+        raise UserError(f"{named}cannot read {path} ({error.strerror}); make it readable") from error
+    except (OSError, ValueError):
+        pass  # of which the caller tells
+    return path
+
+
 def expect_plain(file: Path | str, most: int = TENSORS, *, named: bool = False) -> os.stat_result:
     """The stamp of a regular file, for libraries that open a path themselves.
 

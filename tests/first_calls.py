@@ -43,6 +43,7 @@ def _limited(plain: Callable[..., Any], checked: Callable[[], Callable[..., Any]
         calls[key] += 1
         return (checked() if calls[key] <= CHECKED else plain)(*args, **kwargs)
 
+    call.__annotations__ = plain.__annotations__  # `wraps` takes them from elsewhere from Python 3.14 on
     call.__code__ = call.__code__.replace(co_filename="<check>")  # no line of a user's, where errors say their place
     return call
 

@@ -95,7 +95,7 @@ class Estimate:
         return replace(self, low=max(self.low, low), high=min(self.high, high)) if self.has_limits else self
 
     def __eq__(self, other: object) -> bool:
-        """Whether all fields are equal; NaN is equal to NaN, in every version of Python."""
+        """Equality of all fields; NaN is equal to NaN, in every version of Python."""
         return isinstance(other, Estimate) and self._comparable == other._comparable
 
     def __hash__(self) -> int:

@@ -16,6 +16,7 @@ from pandas import DataFrame
 from routebench.analysis.wording import listed, plural
 from routebench.engine.results import NOT_RUN, Identity, Store
 from routebench.errors import UserError
+from routebench.received import permitted
 
 REPEATS = ("repeat", "round")
 """Coordinates that number measurements of one and the same thing."""
@@ -154,7 +155,7 @@ def read_side(path: Path) -> Side:
     Raises:
         UserError: there is no such folder, or nothing was ever planned in it, as far as it can be read.
     """
-    if not path.is_dir():
+    if not permitted(path).is_dir():
         raise UserError(f"expected a results folder, got {str(path)!r}; run `python -m routebench suite NAME` first")
     store = Store(path)
     planned = store.planned()

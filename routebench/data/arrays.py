@@ -24,7 +24,7 @@ from routebench.data.labels import described
 from routebench.data.tokens import PIECE, Tokens
 from routebench.data.unused import near
 from routebench.errors import FilesMissing, UserError, shown
-from routebench.received import from_json
+from routebench.received import from_json, permitted
 from routebench.registry import datasets
 
 PARTS = ("train", "val", "test")
@@ -192,7 +192,7 @@ def _file(kind: str, path: str) -> Path:
     suffixes = (".safetensors", ".npz") if kind == "features" else (".npz",)
     try:
         file = Path(path).expanduser()
-        exists = bool(path) and file.exists()
+        exists = bool(path) and permitted(file, f"{kind}:{path}").exists()
     except (RuntimeError, ValueError, OSError) as error:
         raise UserError(f"{kind}:{shown(path)}: expected the path of a file, got one that no file can have") from error
     if not path or not exists:

@@ -18,6 +18,7 @@ from torch.utils.hooks import RemovableHandle
 
 from routebench.data.torchvision_import import import_torchvision
 from routebench.errors import UserError, message_of, nearest, one_line_of, shown
+from routebench.received import permitted
 
 LITE0 = "efficientnet-lite0"
 """The network whose weights a package holds, so that no network connection is needed."""
@@ -205,7 +206,7 @@ def _loaded(network: nn.Module, weights: str, *, by_place: bool = False) -> str:
     if weights == RANDOM:
         return f"{RANDOM} {_state_digest(network)}"
     file = Path(weights).expanduser()
-    if not file.is_file():
+    if not permitted(file, "weights").is_file():
         raise UserError(f"expected a file of weights, or 'random', got {shown(weights)!r}, which is none")
     try:
         if file.suffix == ".safetensors":

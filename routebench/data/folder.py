@@ -15,6 +15,7 @@ from routebench.data.pictures import read_pictures
 from routebench.data.shares import shares, some_of
 from routebench.data.unused import ARRAYS, ARRAYS_ADVICE, HIDDEN, counted, hardly_apart, is_system, looks, near, unused
 from routebench.errors import UserError, nearest, shown
+from routebench.received import permitted
 from routebench.registry import datasets
 
 TEST_FRACTION = 0.2
@@ -178,7 +179,7 @@ def _parsed(path: str) -> tuple[Path, int | None]:
         place = Path(text).expanduser()
     except RuntimeError as error:
         raise UserError(f"folder:{path}: {text!r} names a home folder that is not there; write out the path") from error
-    if not text or not place.is_dir():
+    if not text or not permitted(place, f"folder:{path}").is_dir():
         what = f"does not exist{near(place.name, place.parent)}"
         if place.is_file():
             what = "is a file" + (f": {ARRAYS_ADVICE}" if place.suffix.lower() in ARRAYS else "")

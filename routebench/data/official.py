@@ -23,6 +23,7 @@ from routebench.data.seal import expect_unsealed
 from routebench.data.torchvision_import import import_torchvision
 from routebench.data.unused import near, near_missing
 from routebench.errors import FilesMissing, UserError
+from routebench.received import permitted
 
 PATIENCE = 30  # seconds without an answer from a server
 LARGEST = 200_000_000  # bytes; the largest official file, unpacked, has 182 million
@@ -67,7 +68,7 @@ def data_root() -> Path:
         root = Path(chosen).expanduser()
     except RuntimeError as error:
         raise UserError(f"ROUTEBENCH_DATA: expected a folder, got {chosen!r}; you have no home folder") from error
-    if not root.is_dir():
+    if not permitted(root, "ROUTEBENCH_DATA").is_dir():
         told = f"{chosen!r}, which is none{near(root.name, root.parent)}"
         raise FilesMissing(f"ROUTEBENCH_DATA: expected a folder, got {told}; create or correct it")
     return root

@@ -28,6 +28,7 @@ from types import ModuleType
 from typing import Any
 
 from routebench.errors import UserError, nearest
+from routebench.received import permitted
 from routebench.registry._folders import KINDS, bundles, python_files, without
 from routebench.registry._origin import (
     OF_MODULE,
@@ -441,7 +442,7 @@ def _plugin(spec: str) -> Plugin:
     shown, _, name = (spec, "", "") if _exists(Path(spec)) else spec.rpartition(":")
     shown, name = (shown, name) if shown else (spec, "")
     path = Path(os.path.realpath(shown))  # which a link in a circle does not stop
-    if not _exists(path):
+    if not _exists(permitted(path, f"plug-in {shown!r}")):
         raise UserError(f"plug-in {shown!r}: expected a Python file or a folder, got no such file; check the path")
     if path.is_dir() and name:
         raise UserError(f"plug-in {spec!r}: expected a file before the colon, got a folder; name the file, or no name")

@@ -2,15 +2,20 @@
 
 import json
 import os
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+import routebench
 from routebench import atomic
 from routebench.analysis.figures import save_svg
-from routebench.engine.results import Store, checksum
+from routebench.data import load
+from routebench.engine.results import Store, checksum, existing
 from routebench.engine.suites import ChosenSettings, load_suite
 from routebench.errors import UserError
 from routebench.received import NotPlain, open_plain, read_plain
+from routebench.registry import load_plugin
 from routebench.report import write_report
 from tests.stress.received import KINDS, OURS, PARTS, Place, put
 
@@ -232,3 +237,41 @@ def test_ours_is_what_the_tests_think(place):
     place.own(".html").write_text("x")
     assert not place.is_untouched
     assert json.dumps([1]) != OURS
+
+
+@contextmanager
+def without_rights():
+    """Root may look at everything."""
+    user = os.geteuid()
+    os.seteuid(65534 if user == 0 else user)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda name: load(f"folder:{name}"),
+        lambda name: load(f"npz:{name}.npz"),
+        lambda name: load(f"features:{name}.safetensors"),
+        lambda name: load_suite(f"{name}.toml"),
+        lambda name: load_plugin(f"{name}.py"),
+        load_plugin,
+        lambda name: existing(Path(name)),
+        lambda name: routebench.compare(name, name),
+    ],
+)
+def test_what_may_not_be_looked_at_is_not_called_missing(tmp_path_factory, read):
+    """Nor does it raise anything else; versions of Python differ in what `exists` says."""
+    closed = tmp_path_factory.mktemp("closed")
+    closed.chmod(0)
+    try:
+        with (
+            without_rights(),
+            pytest.raises(UserError, match=r"cannot read .+ \(Permission denied\); make it"),
+        ):
+            read(str(closed / "x"))
+    finally:
+        closed.chmod(0o700)

@@ -28,7 +28,7 @@ from routebench.engine.results._record import SCHEMA, Many, Record
 from routebench.engine.results._record_table import Records
 from routebench.errors import UserError, unknown
 from routebench.given import checked
-from routebench.received import expect_plain, from_json, read_plain
+from routebench.received import expect_plain, from_json, permitted, read_plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -453,7 +453,7 @@ def existing(path: Path | str) -> Store:
     Raises:
         UserError: it does not exist, or is a file.
     """
-    if not Path(path).is_dir():
+    if not permitted(Path(path)).is_dir():
         why = "is a file" if Path(path).exists() else "does not exist"
         raise UserError(
             f"expected a results folder, and {str(path)!r} {why}; run `python -m routebench suite NAME` first"

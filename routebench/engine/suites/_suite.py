@@ -67,7 +67,7 @@ from routebench.engine.suites._tuning import FairTuning
 from routebench.errors import UserError, nearest, shown, unknown
 from routebench.notation import Spec
 from routebench.plain import NoPlainValue, from_toml
-from routebench.received import read_plain
+from routebench.received import permitted, read_plain
 from routebench.recipe import Recipe
 from routebench.recipes import merged
 from routebench.registry import SHIPPED, models, protocols, routing, suite_files
@@ -268,7 +268,7 @@ def find_suite(name: str) -> Path:
         UserError: there is no such suite, or two have the same name.
     """
     if name.endswith(".toml"):
-        if not Path(name).exists():
+        if not permitted(Path(name), "suite file").exists():
             raise UserError(f"suite file {name!r}: no such file")
         return Path(name)
     known = suite_files()
