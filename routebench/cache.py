@@ -37,11 +37,8 @@ def cache_folder() -> Path:
 
 def kept(kind: str, name: str) -> Any:
     """The content that `keep` wrote; None where there is none, or it is damaged."""
-    with contextlib.suppress(OSError, UserError):
-        checksum, _, content = (cache_folder() / kind / f"{name}.json").read_bytes().partition(b"\n")
-        if checksum == _checksum(content):
-            return json.loads(content)
-    return None
+    content = kept_bytes(kind, f"{name}.json")
+    return None if content is None else json.loads(content)
 
 
 def keep(kind: str, name: str, content: Any) -> None:
@@ -52,12 +49,32 @@ def keep(kind: str, name: str, content: Any) -> None:
         name: names the state of the code, and whatever else the content depends on.
         content: what JSON holds.
     """
+    keep_bytes(kind, f"{name}.json", json.dumps(content).encode())
+
+
+def kept_bytes(kind: str, file: str) -> bytes | None:
+    """The bytes that `keep_bytes` wrote; None where there are none, or they are damaged."""
     with contextlib.suppress(OSError, UserError):
-        file = cache_folder() / kind / f"{name}.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        written = json.dumps(content).encode()
-        write_bytes(file, _checksum(written) + b"\n" + written)
-        for old in sorted(file.parent.glob("*.json"), key=lambda one: one.stat().st_mtime)[:-MOST]:
+        checksum, _, content = (cache_folder() / kind / file).read_bytes().partition(b"\n")
+        if checksum == _checksum(content):
+            return content
+    return None
+
+
+def keep_bytes(kind: str, file: str, content: bytes) -> None:
+    """Keeps bytes that can be made again, as `keep` does.
+
+    Args:
+        kind: the folder below `cache_folder`.
+        file: the name of a file in it, with a suffix.
+        content: what is kept.
+    """
+    with contextlib.suppress(OSError, UserError):
+        place = cache_folder() / kind / file
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(place, _checksum(content) + b"\n" + content)
+        known = place.parent.glob(f"*{place.suffix}")
+        for old in sorted(known, key=lambda one: one.stat().st_mtime)[:-MOST]:
             old.unlink()
 
 

