@@ -140,6 +140,27 @@ def test_code_that_another_process_read_is_not_parsed_again(fresh, monkeypatch):
     assert source.code_of(routing["em"]).shipped != before.shipped, "a file that was edited is parsed anew"
 
 
+def test_after_an_edit_of_one_file_the_others_are_not_parsed_again(fresh, monkeypatch):
+    from routebench.cache import cache_folder
+    from routebench.engine.origin import _source as source
+    from routebench.registry import routing
+
+    before = source.code_of(routing["em"])
+    monkeypatch.setattr(source, "MOST_FACTS", len(source._shipped_before()))
+    fresh()
+    parsed, facts = [], source._facts_of
+    monkeypatch.setattr(source, "loaded_source", lambda file: file.read_bytes() + b"\nX = 1\n" * (file.name == "em.py"))
+    monkeypatch.setattr(source, "_facts_of", lambda text: parsed.append(text) or facts(text))
+    assert source.code_of(routing["em"]).shipped != before.shipped
+    assert [text.endswith(b"\nX = 1\n") for text in parsed] == [True]
+    fresh()
+    assert source.code_of(routing["em"]).shipped != before.shipped and len(parsed) == 1, "the edited file is kept"
+    monkeypatch.setattr(source, "loaded_source", lambda file: file.read_bytes())
+    fresh()
+    assert source.code_of(routing["em"]) == before
+    assert len(parsed) == 2 and len([*(cache_folder() / "code").iterdir()]) == 1, "what was used last is kept"
+
+
 def test_damaged_kept_code_is_read_anew(fresh):
     from routebench.cache import cache_folder
     from routebench.engine.origin import code_of

@@ -32,6 +32,9 @@ OTHER_LANGUAGES = (".cpp", ".cu")
 IMPORTS = {"import_module", "__import__"}
 """Functions that import what their first argument names."""
 
+MOST_FACTS = 1000
+"""Sources whose facts are kept: those of two states of the code."""
+
 
 @dataclass(frozen=True)
 class Code:
@@ -334,10 +337,12 @@ def _facts(source: bytes, file: Path) -> _Facts:
     if _is_yours(file):
         return _facts_of(source)
     known, key = _shipped_before(), hashlib.sha256(source).hexdigest()
-    if key not in known:
-        known[key] = _facts_of(source)
+    found = known.pop(key, None)
+    if found is None:
+        found = _facts_of(source)
         _read_anew.add(key)
-    return known[key]
+    known[key] = found  # the last used stands at the end
+    return found
 
 
 def _facts_of(source: bytes) -> _Facts:
@@ -355,19 +360,25 @@ def _facts_of(source: bytes) -> _Facts:
 
 @cache
 def _shipped_before() -> dict[str, _Facts]:
-    """The facts of routebench's own files by the hash of their source, as another process found them."""
+    """The facts of routebench's own files by the hash of their source, as other processes found them.
+
+    They come from any state of the code: where one file was edited, it alone is parsed anew.
+    """
     return {key: (code, names) for key, (code, names) in (kept("code", _state()) or {}).items()}
 
 
 def _keep_shipped() -> None:
     """Keeps what was read anew for the next process; not where code of others may have changed how it was read."""
     if _read_anew and not extensions.ran_plugin:
-        keep("code", _state(), _shipped_before())
+        keep("code", _state(), dict([*_shipped_before().items()][-MOST_FACTS:]))
         _read_anew.clear()
 
 
+@cache
 def _state() -> str:
-    return f"{package_stamp()}-{sys.version_info.major}.{sys.version_info.minor}"
+    """The code that finds the facts: this file, and the Python that parses."""
+    own = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
+    return f"{own}-{sys.version_info.major}.{sys.version_info.minor}"
 
 
 @lru_cache(maxsize=1024)
