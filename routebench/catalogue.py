@@ -43,7 +43,7 @@ def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Cata
     """Names and facts of methods, models, data sets and so on, or of some of these kinds."""
     if known := _kept(plugins, kinds):
         return known
-    if not _extended(plugins, KINDS) and _ships_whole():
+    if not _extended(plugins, KINDS) and extensions.ships_whole:
         whole = collect()
         keep("catalogue", code_hash(), whole)
         return {kind: whole[kind] for kind in kinds}
@@ -80,11 +80,6 @@ def names_at_once(kind: str, suite: str = "") -> list[str]:
     return [one["name"] for one in whole.get(kind, [])]
 
 
-def _ships_whole() -> bool:
-    """Tells whether this process has registered nothing besides what ships; a notebook may have."""
-    return not extensions.ran_plugin and all(registry.is_shipped for registry in EVERY.values())
-
-
 def refuse_unknown(
     plugins: Sequence[str] = (),
     *,
@@ -103,7 +98,7 @@ def refuse_unknown(
         UserError: a suite, a preset of it, a method or loss as `NAME[key=value]`, a network or a data set is unknown.
     """
     listed = _kept(plugins, ("methods", "models", "data", "suites", "losses"))
-    if not listed or not _ships_whole():
+    if not listed or not extensions.ships_whole:
         return
     known = {kind: {entry["name"] for entry in entries} for kind, entries in listed.items()}
     presets = {entry["name"]: entry["presets"] for entry in listed["suites"]}
@@ -228,8 +223,9 @@ def _extended(plugins: Sequence[str], kinds: Sequence[str]) -> bool:
     return any(importlib.metadata.entry_points(group=group) for group in groups)
 
 
+@cache
 def code_hash() -> str:
-    """Hashes every file that may say something of a part, this one included."""
+    """Hashes every file that may say something of a part, this one included, as the process found it."""
     package = Path(__file__).parent
     files = [*package.rglob("*.py"), *package.rglob("*.toml"), *shipped("suites").glob("*.toml")]
     files += shipped("analyses").glob("*.py")

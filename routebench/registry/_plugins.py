@@ -192,6 +192,11 @@ class Extensions:
         plugin = _plugin(spec)
         self.suites.add(plugin.origin, plugin.path.glob("suites/*.toml"))
 
+    @property
+    def ships_whole(self) -> bool:
+        """Tells whether this process has registered nothing besides what ships; a notebook may have."""
+        return not self.ran_plugin and all(registry.is_shipped for registry in self.registries.values())
+
     def brought_by(self, spec: str) -> tuple[str, ...]:
         """The methods and models of a loaded plug-in, by name."""
         origin = _plugin(spec).origin

@@ -19,6 +19,7 @@ from routebench.registry import (
     absolute,
     brought_by,
     extensions,
+    layout_of,
     leave_out_environment,
     load_plugin,
     load_suites,
@@ -102,6 +103,8 @@ def _plans_alone(asked: Asked, step_limit: float) -> Planned:
     preload = () if asked.without_data else _preload(asked)  # after a dry run, nothing is executed
 
     def attempt(wanted: Asked, faults: Mapping[Step, str], count: int = 0) -> Planned:
+        if _is_own(wanted):  # planned here for every plan of a call, with what was read for the first
+            return plans_of(wanted, faults)
         found: Planned = alone(plans_of, wanted, faults, each=step_limit, preload=preload)
         known = {*found.plugins}
         is_whole = len(found.plans) == count if count else found.plans
@@ -295,6 +298,12 @@ def _expect_known(name: str) -> None:
     known = [*suite_files(), ALL]
     if not name.endswith(".toml") and name not in known:
         raise unknown("suite", name, known)
+
+
+def _is_own(asked: Asked) -> bool:
+    """Tells whether nothing but routebench takes part in a plan, and nothing else has run in this process."""
+    brought = [file for spec in asked.others for file in layout_of(spec) if file.suffix == ".toml"]
+    return not (asked.plugins or brought or _others_are_installed()) and extensions.ships_whole
 
 
 def _others_are_installed() -> bool:
