@@ -169,20 +169,25 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
     return found
 
 
-def expect_comparable(wanted: Wanted, known: PublishedBoard) -> None:
+def expect_comparable(wanted: Wanted, known: PublishedBoard) -> Call:
     """Checks before anything is trained that uniform routing is planned as it was for the published results.
 
     Args:
         wanted: the method and its board.
         known: the published results.
 
+    Returns:
+        the plan of all runs, with the settings of the preset.
+
     Raises:
         UserError: it is not.
     """
-    ((runs, *_),) = wanted.runs(None, wanted.board.seeds, dry_run=True).plans
+    call = wanted.runs(None, wanted.board.seeds, dry_run=True)
+    ((runs, *_),) = call.plans
     base = next((cell.identity for cell in runs.cells if cell.label == BASELINE), None)
     if base is not None:
         expect_same(known, base)
+    return call
 
 
 def best_of(settings: ChosenSettings, label: str, board: Board) -> ChosenPoint:
@@ -300,11 +305,14 @@ def ahead(wanted: Wanted, known: PublishedBoard) -> Ahead:
     Args:
         wanted: the method, its board, and how runs are executed.
         known: the published results, whose times say how long it may take.
+
+    Raises:
+        UserError: as for `expect_comparable`.
     """
     board = wanted.board
+    ((runs, done, _),) = expect_comparable(wanted, known).plans
     call = wanted.trials(dry_run=True)
     trials, tuned, config = call.plans[0]
-    ((runs, done, _),) = wanted.runs(None, board.seeds, dry_run=True).plans
     tuning, took = trials.suite.tuning, None
     seconds, images = known.runs.values("fit_seconds")["value"], facts_of_data(trials.preset.data).get("train")
     if len(seconds) and images and tuning:
