@@ -329,7 +329,8 @@ def _weights(owners: int, sizes: Sizes, matrix: bool, std: float | None) -> nn.P
     """Initial weights, (owner, parent, pose in, pose out) or (owner, parent, P, P)."""
     block, fan = _block(sizes.pose_below, sizes.pose, matrix)
     std = math.sqrt(sizes.parents / (fan * sizes.children)) if std is None else POSITIVE.take("weight_std", std)
-    return nn.Parameter(std * torch.randn(owners, sizes.parents, *block))
+    drawn = torch.randn(owners, sizes.parents, *block)
+    return nn.Parameter(drawn.mul_(std))  # in place: the product of a tensor on `meta` has torch import its compiler
 
 
 def _below(children: Any) -> tuple[int, int, int] | int:
