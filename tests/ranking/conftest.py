@@ -5,7 +5,8 @@ import pytest
 import routebench
 from routebench.interface import run_suite
 from routebench.registry import extensions
-from tests.command import Command
+from tests.built import built_once
+from tests.command import Command, import_once
 from tests.ranking import made
 
 
@@ -18,27 +19,44 @@ def routebench_in(tmp_path, capfd):
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory):
     """The suite of a small board beside its settings, and the folder of its results, `published`."""
-    folder = tmp_path_factory.mktemp("tiny")
-    (folder / "tiny.toml").write_text(made.SUITE.replace('settings = "tiny.quick.settings.json"\n', ""))
-    return folder
+    return built_once(tmp_path_factory, "tiny", measure)
+
+
+def measure(folder):
+    """Chooses the settings of the small board, and runs it."""
+    from routebench.engine.running import prepare
+    from routebench.engine.tuning import choose
+    from routebench.options import TuneOptions
+
+    suite = folder / "tiny.toml"
+    suite.write_text(made.SUITE.replace('settings = "tiny.quick.settings.json"\n', ""))
+    call = prepare(TuneOptions(suite=str(suite), results=folder / "trials", jobs=1))
+    for planned in call:
+        planned.write_plan()
+        planned.run(routebench.engine.running.Listener())
+    choose(planned.plan, call.store).write(folder / "tiny.quick.settings.json")
+    suite.write_text(made.SUITE)
+    run_suite(suite, results=folder / "published", jobs=1, report=False)
 
 
 @pytest.fixture(scope="session")
 def board(tiny):
     """The small board's name for `--board`, and the folder of its published results for `--beside`."""
-    from routebench.engine.running import prepare
-    from routebench.engine.tuning import choose
-    from routebench.options import TuneOptions
+    return f"{tiny / 'tiny.toml'}:quick", tiny / "published"
 
-    suite, published = tiny / "tiny.toml", tiny / "published"
-    call = prepare(TuneOptions(suite=str(suite), results=tiny / "trials", jobs=1))
-    for planned in call:
-        planned.write_plan()
-        planned.run(routebench.engine.running.Listener())
-    choose(planned.plan, call.store).write(tiny / "tiny.quick.settings.json")
-    suite.write_text(made.SUITE)
-    run_suite(suite, results=published, jobs=1, report=False)
-    return f"{suite}:quick", published
+
+@pytest.fixture(scope="session")
+def joined(board, tmp_path_factory):
+    """A method's file, `sharper.py`, beside the results of its ranking on the small board, `own`."""
+
+    def join(folder):
+        import_once()
+        name, published = board
+        file = made.method(folder)
+        with extensions.restored():
+            routebench.rank(file, board=name, beside=published, results=folder / "own", jobs=1, isolate=False)
+
+    return built_once(tmp_path_factory, "joined", join)
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,6 @@
 """One command places a method among published ones: on a board of seconds, trained for real."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -19,13 +20,15 @@ from tests.ranking import made
 
 
 @pytest.fixture(scope="session")
-def ranked(board, tmp_path_factory):
+def ranked(board, joined, tmp_path_factory):
     """A method that joined the small board, and the folder of its results."""
     folder = tmp_path_factory.mktemp("ranked")
     name, published = board
+    shutil.copytree(joined, folder, dirs_exist_ok=True)
+    (folder / "own" / "rank.sharper.tiny.quick.html").unlink()
     with extensions.restored():
         found = routebench.rank(
-            made.method(folder), board=name, beside=published, results=folder / "own", jobs=1, isolate=False
+            folder / "sharper.py", board=name, beside=published, results=folder / "own", jobs=1, isolate=False
         )
     return found, folder / "own"
 

@@ -68,29 +68,36 @@ def test_only_the_method_is_tuned_whatever_baselines_the_board_has(rank, routebe
     assert "\nthen 20 runs: 10 seeds of sharper with each T, and of uniform routing" in found.out
 
 
-def test_more_seeds_can_be_asked_for_where_the_suite_names_comparisons(rank, tmp_path):
-    found = rank(made.method(tmp_path), "--until", "100")
+def test_more_seeds_can_be_asked_for_where_the_suite_names_comparisons(rank, ranked):
+    found = rank(ranked, "--until", "100")
     assert found.code == 0 and "over 3 seeds" in found.out, "three are enough for 100 points"
-    more = rank(made.method(tmp_path), "--until", "5")
+    more = rank(ranked, "--until", "5")
     assert more.code == 0 and "over 3 seeds" not in more.out and "★ Sharper: place" in more.out, more
 
 
-def test_the_page_goes_where_it_is_asked_for(rank, tmp_path):
-    file = made.method(tmp_path)
-    assert rank(file, "-o", "place.html").code == 0
+@pytest.fixture
+def ranked(joined, tmp_path):
+    """The file of a method whose runs are in `own`."""
+    shutil.copytree(joined, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "own" / "rank.sharper.tiny.quick.html").unlink()
+    return tmp_path / "sharper.py"
+
+
+def test_the_page_goes_where_it_is_asked_for(rank, ranked, tmp_path):
+    found = rank(ranked, "-o", "place.html")
+    assert found.code == 0 and "nothing to run" in found.out
     assert "★ Sharper" in (tmp_path / "place.html").read_text()
+    assert not (tmp_path / "own" / "rank.sharper.tiny.quick.html").exists()
 
 
-def test_a_run_is_made_again_by_its_key_alone(rank, routebench_in, board, tmp_path):
-    file = made.method(tmp_path)
-    assert rank(file).code == 0
+def test_a_run_is_made_again_by_its_key_alone(ranked, joined, routebench_in, board, tmp_path):
     runs = ranking.part_of(Store(tmp_path / "own"), ranking.board_of(board[0]))
     key = next(cell for cell, method in runs.methods.items() if method.label == "sharper")
     shown = routebench_in("reproduce", key, "--results", "own")
     assert shown.code == 0
-    typed = shlex.split(shown.out.splitlines()[-1])
+    (typed,) = (shlex.split(line) for line in shown.out.splitlines() if not line.startswith("#"))
     assert typed[3:6] == ["suite", board[0].rpartition(":")[0], "--preset"]
-    wanted = {"--plugin": str(file), "--method": "sharper", "--seeds": "3", "--run": key}
+    wanted = {"--plugin": str(joined / ranked.name), "--method": "sharper", "--seeds": "3", "--run": key}
     assert wanted.items() <= {**dict(pairwise(typed))}.items()
     again = routebench_in("reproduce", key, "--results", "own", "--run")
     assert again.code == 0 and "numbers agree to the last digit" in again.out

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import routebench
 from routebench import ranking
 from routebench.engine.origin import code_of
 from routebench.engine.results import Store, checksum, pack, unpack
@@ -18,7 +17,6 @@ from routebench.options import RankOptions
 from routebench.ranking import Wanted, board_of, missed
 from routebench.ranking import _submission as submission
 from routebench.registry import extensions, routing
-from tests.command import import_once
 from tests.ranking import made
 
 SUBMITTED = Path(__file__).parents[2] / "submissions"
@@ -40,13 +38,11 @@ def clean(results):
 
 
 @pytest.fixture(scope="session")
-def ranked(board, tmp_path_factory):
+def ranked(board, joined, tmp_path_factory):
     """A method's file beside the results of its ranking, in `own`, and its submission, in `sent`."""
     folder, (name, published) = tmp_path_factory.mktemp("submitted"), board
-    import_once()
-    file, own = made.method(folder), folder / "own"
-    with extensions.restored():
-        routebench.rank(file, board=name, beside=published, results=own, jobs=1, isolate=False)
+    shutil.copytree(joined, folder, dirs_exist_ok=True)
+    file, own = folder / "sharper.py", folder / "own"
     clean(own)
     wanted = Wanted(board_of(name), "sharper", RankOptions(plugins=(str(file),), results=own))
     ranking.submit(wanted, ranking.published(board_of(name), published), folder / "sent", TOLD)
