@@ -3,7 +3,9 @@
 import json
 import math
 import shlex
+import shutil
 import subprocess
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,19 +18,38 @@ from routebench.data import load
 from routebench.engine import reproduce
 from routebench.engine.agreement import compare
 from routebench.engine.origin import plugin_hash
-from routebench.engine.results import files_of
+from routebench.engine.results import Store, files_of
+from routebench.engine.running import Listener, Queue, RunConfig
+from routebench.engine.running._run import run_cells
 from routebench.engine.running._suite import write_plan
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
-from routebench.registry import datasets
+from routebench.registry import datasets, extensions, load_plugin
+from tests.engine.conftest import PARTS, SUITE
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(scope="module")
+def finished_once(tmp_path_factory):
+    """The first record of a small suite, and the folder of its eight runs."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "small.toml").write_text(SUITE.format(protocol="brightness", seeds=2, more=""))
+    store = Store(folder / "results")
+    store.prepare()
+    with extensions.restored():
+        load_plugin(str(PARTS))
+        cells = plan(load_suite(str(folder / "small.toml")), "quick", Choices()).cells
+        made, *_ = run_cells(Queue(cells), store, RunConfig("cpu", jobs=1, threads=1), Listener())
+    return made, store.path
+
+
 @pytest.fixture
-def record(planned, store, run_all):
+def record(planned, store, finished_once):
     """The file of a finished record, with a command line such as a user gives."""
-    made = run_all(planned.cells)[0]
+    made, folder = deepcopy(finished_once[0]), finished_once[1]
+    for part in ("records", "arrays"):
+        shutil.copytree(folder / part, store.path / part, dirs_exist_ok=True)
     made.provenance["command"] = "python -m routebench suite small.toml --plugin parts.py --results r --jobs 2"
     store.write_record(made, {})
     return store.path / "records" / f"{made.cell}.json"

@@ -1,18 +1,23 @@
 """Which seeds a suite runs: their number, or the first and the last."""
 
+from functools import cache
+
 import pytest
 
 import routebench
 from routebench.analysis.folder import open_folder
 from routebench.analysis.named import named_pairs
 from routebench.engine.results import Store
+from routebench.engine.running import Listener, Queue, RunConfig
+from routebench.engine.running._run import run_cells
 from routebench.engine.running._suite import write_plan
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 from routebench.quantities import seeds, written
+from routebench.registry import extensions, load_plugin
 from routebench.report._origins import origins_of
 from tests.command import Command
-from tests.engine.conftest import PARTS
+from tests.engine.conftest import PARTS, SUITE
 from tests.engine.shown import tables_of
 
 NAMED = '[primary]\nagainst = ["uniform"]\nmargin = 0.5\nhalf_width = 0.5'
@@ -65,35 +70,48 @@ def test_a_seed_has_one_key_whatever_the_others_are(parts, suite_file):
     assert keys[range(5)] == keys[range(10)] == keys[range(3, 4)]
 
 
-@pytest.fixture
-def measured(parts, suite_file, tmp_path, run_all):
-    """Plans and measures seeds one after the other in one folder, and gives its path."""
-    suite = load_suite(str(suite_file(more=NAMED)))
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Measures seeds one call after the other in one folder, once for the same calls, and gives its path."""
+    folder = tmp_path_factory.mktemp("seeds")
+    (folder / "small.toml").write_text(SUITE.format(protocol="brightness", seeds=2, more=NAMED))
 
-    def measure(name, *calls):
-        store = Store(tmp_path / name)
+    @cache
+    def measure(*calls):
+        store = Store(folder / ",".join(calls))
         store.prepare()
-        for asked in calls:
-            made = plan(suite, "quick", Choices(seeds=seeds(asked)))
-            write_plan(made, store)
-            run_all([cell for cell in made.cells if store.record(cell.key) is None], into=store)
+        with extensions.restored():
+            load_plugin(str(PARTS))
+            suite = load_suite(str(folder / "small.toml"))
+            for asked in calls:
+                made = plan(suite, "quick", Choices(seeds=seeds(asked)))
+                write_plan(made, store)
+                left = [cell for cell in made.cells if store.record(cell.key) is None]
+                run_cells(Queue(left), store, RunConfig("cpu", jobs=1, threads=1), Listener())
         return store.path
 
     return measure
 
 
+@pytest.fixture(scope="module")
+def whole(measured):
+    """The folder of ten seeds of one call, and its tables."""
+    folder = measured("10")
+    return folder, tables_of(folder)
+
+
 @pytest.mark.parametrize("calls", [("0..4", "5..9"), ("5..9", "0..4"), ("10", "0..4"), ("3..3", "0..6", "2..9", "1")])
-def test_seeds_of_several_calls_are_one_comparison(measured, calls):
-    whole, parted = measured("whole", 10), measured("parted", *calls)
-    assert tables_of(parted) == tables_of(whole)
+def test_seeds_of_several_calls_are_one_comparison(measured, whole, calls):
+    parted = measured(*calls)
+    assert tables_of(parted) == whole[1]
     (runs,) = open_folder(parted).parts
     assert runs.first == 10  # no seed is of a second stage: nobody looked at results before it was planned
-    assert routebench.compare(whole, parted).exit_code == 0
+    assert routebench.compare(whole[0], parted).exit_code == 0
 
 
 def test_the_command_under_a_table_makes_the_seeds_of_all_calls(measured):
     for calls in (("0..4", "5..9"), ("5..9", "0..4")):
-        opened = open_folder(measured(calls[0], *calls))
+        opened = open_folder(measured(*calls))
         (runs,) = opened.parts
         plan = {**opened.plans[runs.name], "command": "python -m routebench suite small.toml --seeds 5..9 --jobs 2"}
         command = origins_of(runs, plan, opened.records(runs), None).command
@@ -101,7 +119,7 @@ def test_the_command_under_a_table_makes_the_seeds_of_all_calls(measured):
 
 
 def test_comparisons_of_seeds_from_another_on_are_named_all_the_same(measured):
-    (runs,) = open_folder(measured("late", "5..6")).parts
+    (runs,) = open_folder(measured("5..6")).parts
     pairs = [str(pair) for pair in named_pairs(runs)]
     assert len(pairs) == 2
     assert all(": 2 of the first 7 seeds have results; " in pair for pair in pairs)

@@ -1,15 +1,17 @@
 """No published page contradicts itself: its first lines, its titles and its tables say the same of the same pair."""
 
 import re
+from collections.abc import Sequence
+from functools import cache
 from html import unescape
 from pathlib import Path
 
 import pytest
 
-from routebench.analysis import few_of, wording
+from routebench.analysis import Runs, few_of, wording
 from routebench.analysis.folder import open_folder
 from routebench.report._decisions import Decisions
-from routebench.report._headline import headline_of
+from routebench.report._headline import Headline, headline_of
 from routebench.report._tabs import is_tuning, paper_of
 
 REPORTS = Path(__file__).parents[2] / "reports"
@@ -17,6 +19,18 @@ PAGES = sorted(REPORTS.glob("*/report.html"))
 EACH = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
 BARE = re.compile(r"(?<![\w.])\d+(?:\.\d+)? %")
 RIVALS = r"(?:highest|best|most|least|leads?)\b"
+
+
+@cache
+def parts_of(page: Path) -> Sequence[Runs]:
+    """The parts of a published folder, which these tests only read."""
+    return open_folder(page.parent).parts
+
+
+@cache
+def headlines_of(page: Path) -> list[Headline | None]:
+    """The headline of each part of a published folder that judges."""
+    return [None if is_tuning(runs) or not runs.strength.judges else headline_of(runs) for runs in parts_of(page)]
 
 
 def plain(markup: str) -> str:
@@ -45,10 +59,10 @@ def test_titles_lead_with_decisions(page):
 
 @EACH
 def test_a_pair_has_one_verdict_in_all_sentences_of_a_part(page):
-    for runs in open_folder(page.parent).parts:
-        if runs.protocol not in ("accuracy", "") or is_tuning(runs) or not runs.strength.judges:
+    for runs, headline in zip(parts_of(page), headlines_of(page), strict=True):
+        if runs.protocol not in ("accuracy", "") or headline is None:
             continue
-        told = str(headline_of(runs))
+        told = str(headline)
         found = Decisions.of(runs)
         for gain in found.gains:
             own = [one for one in re.split(r"(?<=[.;]) ", told) if str(gain.method) in one and "uniform routing" in one]
@@ -59,9 +73,8 @@ def test_a_pair_has_one_verdict_in_all_sentences_of_a_part(page):
 
 @EACH
 def test_gains_in_titles_are_on_the_network_of_uniform_routing(page):
-    for runs in open_folder(page.parent).parts:
+    for runs, headline in zip(parts_of(page), headlines_of(page), strict=True):
         homes = {method.model for method in runs.methods.values() if method.is_base}
-        headline = None if is_tuning(runs) or not runs.strength.judges else headline_of(runs)
         if headline is None or not homes:
             continue
         elsewhere = {str(one) for one in runs.methods.values() if one.model not in homes and not one.is_control}
@@ -89,7 +102,7 @@ def test_counts_in_a_title_fit_the_table_beneath(page):
 
 @EACH
 def test_what_was_never_planned_is_not_called_missing(page):
-    parts, text = open_folder(page.parent).parts, page.read_text()
+    parts, text = parts_of(page), page.read_text()
     planned = any(method.is_base for runs in parts for method in runs.methods.values())
     assert planned or "has no finished run" not in text
     repeats = any(paper_of(runs.suite) for runs in parts)
@@ -118,6 +131,6 @@ def test_these_pages_have_what_is_looked_for():
 @EACH
 def test_the_first_screen_tells_of_each_number_of_training_images(page):
     told = " ".join(first_lines(page)[:10])
-    parts = [runs for runs in open_folder(page.parent).parts if not is_tuning(runs)]
+    parts = [runs for runs in parts_of(page) if not is_tuning(runs)]
     for count in (few_of(runs.data)[0] for runs in parts):
         assert count is None or f"{count:,} training images: " in told
