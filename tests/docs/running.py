@@ -15,6 +15,7 @@ from tests.docs.pages import ROOT, Block
 
 HEAVY = ["torch", "pandas", "scipy.stats", "matplotlib.figure", "seaborn", "pyarrow.parquet", "sklearn.datasets"]
 HEAVY += ["routebench.cli", "routebench.report", "routebench.engine.running._suite", "routebench.conformance"]
+HEAVY += ["torch._dynamo"]  # torch's first optimizer imports it
 MODULE = "python -m "
 LIMIT = 300  # seconds for one command, of which a quiet machine needs 20
 SERVER = multiprocessing.get_context("forkserver")
