@@ -187,9 +187,32 @@ def test_other_pixels_than_those_published_are_told(tiny):
         rendered_shapes._pixels(replace(tiny, digest="0" * 16))
 
 
-def test_a_folder_that_cannot_be_written_is_no_obstacle(tiny, tmp_path):
-    (tmp_path / "rendered-shapes").write_text("in the way")
-    assert digest_of(rendered_shapes._pixels(tiny)) == tiny.digest
+@pytest.mark.parametrize("obstacle", ["a file", "no lock"])
+def test_a_folder_that_cannot_be_written_is_no_obstacle(tiny, tmp_path, monkeypatch, obstacle):
+    """What is rendered then is kept in the cache folder, and read from such a folder where it lies there."""
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path / "cache"))
+    folder, made = tmp_path / "rendered-shapes", []
+    monkeypatch.setattr(
+        rendered_shapes, "rendered", lambda one, first=rendered_shapes.rendered: made.append(one) or first(one)
+    )
+    if obstacle == "a file":
+        folder.write_text("in the way")
+    else:
+        (folder / ".tiny.lock").mkdir(parents=True)
+    for _ in range(2):
+        assert digest_of(rendered_shapes._pixels(tiny)) == tiny.digest
+    assert len(made) == 1
+    (file,) = (tmp_path / "cache" / "rendered-shapes").iterdir()
+    if obstacle != "a file":
+        content = file.read_bytes().partition(b"\n")[2]
+        file.unlink()
+        (folder / f"tiny-{rendered_shapes._generator_hash()}-{tiny.digest}.raw").write_bytes(content)
+        assert digest_of(rendered_shapes._pixels(tiny)) == tiny.digest
+        assert len(made) == 1 and not file.exists()
+    else:
+        file.write_bytes(file.read_bytes()[:-1])
+        assert digest_of(rendered_shapes._pixels(tiny)) == tiny.digest
+        assert len(made) == 2, "what is damaged is rendered again"
 
 
 def test_lightings_take_turns_over_familiar_viewpoints():
