@@ -196,15 +196,20 @@ def test_a_fit_of_before_there_were_checksums_is_used(made, store):
 
 
 @pytest.mark.skipif(" " in sys.prefix, reason="torch's compiler does not quote the paths of its libraries")
-def test_a_compiled_network_learns_what_the_plain_one_does(made, store, program, suite_file, tmp_path):
-    """In a process of its own: the compiler cannot trace through the checks of shapes that tests switch on."""
-    (cell,) = [cell for cell in made.cells if (cell.identity.iterations, cell.identity.seed) == (2, 0)]
-    plain = StoreContext(store, torch.device("cpu")).fit(cell.request())
-    (key,) = [
-        planned.key
-        for planned in plan(load_suite(str(suite_file("accuracy"))), "quick", Choices()).cells
+def test_a_compiled_network_learns_what_the_plain_one_does(parts, store, program, suite_file, tmp_path):
+    """In a process of its own: the compiler cannot trace through the checks of shapes that tests switch on.
+
+    All images are one batch, for each number of images in a batch is compiled anew.
+    """
+    file = suite_file("accuracy")
+    file.write_text(file.read_text().replace("epochs = 1", "epochs = 3, batch_size = 200"))
+    (cell,) = [
+        planned
+        for planned in plan(load_suite(str(file)), "quick", Choices()).cells
         if (planned.label, planned.identity.iterations, planned.identity.seed) == ("dynamic", 2, 0)
     ]
+    plain, key = StoreContext(store, torch.device("cpu")).fit(cell.request()), cell.key
+    assert len(plain.epochs) == 3 and plain.epochs[2].train_loss < plain.epochs[0].train_loss
     command = ("suite", "small.toml", "--plugin", PARTS, "--threads", 1, "--run", key)
     done = program(*command, "--compile", "--results", "compiled")
     assert (done.returncode, done.stderr) == (0, "")

@@ -7,6 +7,7 @@ import pytest
 from routebench.engine.results import Record, Store
 from routebench.engine.suites import FIRST_SEED, Choices, plan
 from routebench.engine.tuning import at_ends, choose, to_repeat, with_repeats
+from tests.command import Command
 from tests.engine.conftest import TUNED
 
 ENTRIES = 6
@@ -149,19 +150,20 @@ def test_a_repeat_that_fails_scores_chance(tried, store):
     assert {(choice.trial, choice.failed) for choice in choose(made, store).choices} == {(2, 2)}
 
 
-def test_the_command_runs_trials_and_then_repeats(program, parts):
+def test_the_command_runs_trials_and_then_repeats(parts, tmp_path, capfd):
+    call = Command(tmp_path, capfd)
     text = TUNED.format(more="", trials=2, scored=1, again="finalists = 2")
-    (program.folder / "tuned.toml").write_text(text)
+    (tmp_path / "tuned.toml").write_text(text)
     how = ("tune", "tuned.toml", "--plugin", parts)
     assert f"then the best 2 trials of every configuration run again with other seeds: {2 * ENTRIES} runs more" in (
-        program(*how, "--dry-run").stdout
+        call(*how, "--dry-run").out
     )
-    told = program(*how, "--jobs", 1, "--no-isolate")
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith("tuned, trials for preset quick, ")
-    assert f": {2 * ENTRIES} trials, 0 of them done before" in told.stdout
-    assert f": {4 * ENTRIES} trials, {2 * ENTRIES} of them done before" in told.stdout
-    assert "the best 2 of which ran again with another seed" in told.stdout
-    assert program("status").stdout.startswith("tuned, trials for preset quick, ")
-    again = program(*how, "--jobs", 1, "--no-isolate")
-    assert f": {4 * ENTRIES} trials, {4 * ENTRIES} of them done before (nothing to run)" in again.stdout, again.stderr
+    told = call(*how, "--jobs", 1, "--no-isolate")
+    assert told.code == 0, told.error
+    assert told.out.startswith("tuned, trials for preset quick, ")
+    assert f": {2 * ENTRIES} trials, 0 of them done before" in told.out
+    assert f": {4 * ENTRIES} trials, {2 * ENTRIES} of them done before" in told.out
+    assert "the best 2 of which ran again with another seed" in told.out
+    assert call("status").out.startswith("tuned, trials for preset quick, ")
+    again = call(*how, "--jobs", 1, "--no-isolate")
+    assert f": {4 * ENTRIES} trials, {4 * ENTRIES} of them done before (nothing to run)" in again.out, again.error
