@@ -42,9 +42,9 @@ def folders(tmp_path_factory):
     path = tmp_path_factory.mktemp("made")
     finals = test_tuned_comparisons.finals(path / "finals", methods=(parse("em"), parse("heinsen")), seeds=range(2))
     trials = test_tuned_comparisons.trials(path / "trials", methods=(parse("em"),))
-    parts = test_parts_analysis.runs_of(path / "parts")
-    objects = test_objects_analyses.runs_of(path / "objects")
-    sparse = test_sparsity_analyses.runs_of(path / "sparse")
+    parts = test_parts_analysis.runs_of(tmp_path_factory)
+    objects = test_objects_analyses.runs_of(tmp_path_factory)
+    sparse = test_sparsity_analyses.runs_of(tmp_path_factory)
     layers = test_cost_analyses.runs_of(sizes=((9, 10), (49, 10)))
     made = [
         (made_up_runs(),),

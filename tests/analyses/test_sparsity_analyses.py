@@ -8,24 +8,30 @@ import pytest
 import torch
 
 from routebench.analysis import Verdict
+from routebench.analysis.folder import open_folder
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.notation import parse
 from routebench.protocols.sparsity import Sparsity
 from routebench.registry import analyses
 from tests.analyses.measured import parts_of
+from tests.built import built_once
 from tests.protocols.test_sparsity import OPTIONS, Untrained
 
 
-def runs_of(path):
+def runs_of(factory):
     """Two seeds of `dynamic`, and of the controls."""
-    made = plan(load_suite("sparsity"), "smoke", Choices(methods=(parse("dynamic"),), seeds=range(2)))
-    parts = parts_of(made, path, lambda cell: Sparsity().measure(cell.request(), OPTIONS, Untrained()))
+
+    def measure(folder):
+        made = plan(load_suite("sparsity"), "smoke", Choices(methods=(parse("dynamic"),), seeds=range(2)))
+        parts_of(made, folder, lambda cell: Sparsity().measure(cell.request(), OPTIONS, Untrained()))
+
+    parts = open_folder(built_once(factory, "sparsity", measure)).parts
     return next(part for part in parts if part.model == "capsnet-small")
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    return runs_of(tmp_path_factory.mktemp("sparsity"))
+    return runs_of(tmp_path_factory)
 
 
 def test_the_table_takes_coupling_at_the_iterations_trained_with(runs):

@@ -16,6 +16,7 @@ from routebench.engine.running._suite import write_plan
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.engine.tuning import choose
 from routebench.registry import EVERY, extensions, load_plugin
+from tests.built import built_once
 
 PARTS = Path(__file__).with_name("small_parts.py")
 ROOT = Path(__file__).parents[2]
@@ -180,19 +181,16 @@ def tried(suite):
     return plan(suite(), "quick", Choices(tuning=True))
 
 
-@pytest.fixture(scope="session")
-def trials_once(tmp_path_factory):
-    """A folder for the trials that several tests need, which run once."""
-    return tmp_path_factory.mktemp("trials") / "results"
-
-
 @pytest.fixture
-def settings(tried, run_all, store, trials_once):
-    if not trials_once.exists():
-        once = Store(trials_once)
+def settings(tried, run_all, store, tmp_path_factory):
+    """Those that trials choose, which run once."""
+
+    def run(folder):
+        once = Store(folder)
         once.prepare()
         run_all(tried.cells, into=once)
-    shutil.copytree(trials_once, store.path, dirs_exist_ok=True)
+
+    shutil.copytree(built_once(tmp_path_factory, "trials", run), store.path, dirs_exist_ok=True)
     return choose(tried, store)
 
 

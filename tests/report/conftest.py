@@ -6,18 +6,22 @@ from routebench.analysis.folder import open_folder
 from routebench.report import write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import made_up_records
+from tests.built import built_once
 from tests.report.browsing import BROWSER
 
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory):
-    path = tmp_path_factory.mktemp("results")
-    records = made_up_records()
-    records[-1] |= {"status": "failed", "reason": "RuntimeError: <script>alert('x')</script> & more", "metrics": []}
-    smoke = made_up_records(seeds=1, preset="smoke", failures=False)
-    write_folder(path, smoke, "smoke", time=1)
-    write_folder(path, records, "quick", time=2)
-    return open_folder(path), write_report(path).page
+    def write(path):
+        records = made_up_records()
+        records[-1] |= {"status": "failed", "reason": "RuntimeError: <script>alert('x')</script> & more", "metrics": []}
+        smoke = made_up_records(seeds=1, preset="smoke", failures=False)
+        write_folder(path, smoke, "smoke", time=1)
+        write_folder(path, records, "quick", time=2)
+        assert write_report(path).page == path / "report.html"
+
+    path = built_once(tmp_path_factory, "results", write)
+    return open_folder(path), path / "report.html"
 
 
 @pytest.fixture(scope="session")

@@ -13,23 +13,28 @@ from routebench.registry import analyses
 from routebench.report._scorecard import scorecard_of
 from routebench.studies.objects.protocols.objects import ObjectDiscovery
 from tests.analyses.measured import parts_of
+from tests.built import built_once
 from tests.studies.objects.test_objects import OPTIONS, Untrained
 
 PUBLISHED = Path(__file__).parents[3] / "reports/grouping-quick"
 CLUSTERS, NEIGHBOURS = "k-means by place and colour", "neighbours of one colour"
 
 
-def runs_of(path):
+def runs_of(factory):
     """Two seeds of a method, and of the controls."""
-    choices = Choices(methods=(parse("inverted-attention"), parse("max-pooling")), seeds=range(2))
-    made = plan(load_suite("objects"), "smoke", choices)
-    (found,) = parts_of(made, path, lambda cell: ObjectDiscovery().measure(cell.request(), OPTIONS, Untrained()))
+
+    def measure(folder):
+        choices = Choices(methods=(parse("inverted-attention"), parse("max-pooling")), seeds=range(2))
+        made = plan(load_suite("objects"), "smoke", choices)
+        parts_of(made, folder, lambda cell: ObjectDiscovery().measure(cell.request(), OPTIONS, Untrained()))
+
+    (found,) = open_folder(built_once(factory, "objects", measure)).parts
     return found
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    return runs_of(tmp_path_factory.mktemp("objects"))
+    return runs_of(tmp_path_factory)
 
 
 def test_values_are_those_of_pictures_with_so_many_shapes(runs):

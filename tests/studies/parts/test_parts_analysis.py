@@ -4,31 +4,33 @@ import numpy as np
 import pytest
 
 from routebench.analysis.figures import to_svg
+from routebench.analysis.folder import open_folder
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.notation import parse
 from routebench.registry import analyses
 from routebench.studies.parts.protocols.parts import Assignment
 from tests.analyses.measured import parts_of
+from tests.built import built_once
 from tests.studies.parts.test_parts import OPTIONS, Untrained
 
 FIRST = "inference in the true model"
 
 
-def runs_of(path):
+def runs_of(factory):
     """Two seeds of `em` with the true matrices, and of the controls."""
-    choices = Choices(methods=(parse("em"),), seeds=range(2), models=("part-capsules-true",))
-    made = plan(load_suite("parts"), "smoke", choices)
-    parts = parts_of(
-        made,
-        path,
-        lambda cell: Assignment().measure(cell.request(), {**OPTIONS, "objects": [2, 3]}, Untrained()),
-    )
+
+    def measure(folder):
+        choices = Choices(methods=(parse("em"),), seeds=range(2), models=("part-capsules-true",))
+        made, options = plan(load_suite("parts"), "smoke", choices), {**OPTIONS, "objects": [2, 3]}
+        parts_of(made, folder, lambda cell: Assignment().measure(cell.request(), options, Untrained()))
+
+    parts = open_folder(built_once(factory, "parts", measure)).parts
     return next(part for part in parts if part.model == "part-capsules-true")
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    return runs_of(tmp_path_factory.mktemp("parts"))
+    return runs_of(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
