@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -166,6 +167,13 @@ def test_help_and_listing_import_nothing_heavy(tmp_path, line):
     imported = imports(program(*line.split(), cwd=tmp_path))
     assert "routebench.cli" in imported
     assert not imported & {"torch", "numpy", "pandas", "scipy", "matplotlib"}
+
+
+@pytest.mark.parametrize("line", ["report", "export results --format markdown", "status", "compare results results"])
+def test_what_shows_results_does_without_torch(tmp_path, line):
+    shutil.copytree(ROOT / "reports" / "grouping-quick", tmp_path / "results")
+    program("list", cwd=tmp_path)  # the catalogue is kept from now on
+    assert "torch" not in imports(program(*line.split(), cwd=tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from routebench import atomic
 from routebench.analysis.folder import Folder
 from routebench.engine.results import Record
-from routebench.engine.running import Progress
 from routebench.errors import UserError, printable, shown, unknown
 from routebench.export._choice import Choice
+
+if TYPE_CHECKING:
+    from routebench.engine.running import Progress  # which imports torch
 
 
 class Tracker:
@@ -43,7 +45,7 @@ class Tracker:
             raise UserError(f"mlflow: {told}; name another")
         atomic.expect_place(self.folder, "the export", folder=True)
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: "Progress") -> None:
         """Writes the run that has just finished, if one has."""
         if progress.record is not None:
             self.write(progress.record)

@@ -44,8 +44,8 @@ def test_an_excerpt_is_the_whole_code_below_its_docstring():
     told = inspect.getsource(sprites).split(f"SPEED = {sprites.SPEED}\n")[1].split('"""')[1]
     block, _, words = constant.partition("\n```\n\n")
     assert block.endswith(f"\nSPEED = {sprites.SPEED}") and words == told
-    several = fill("<!-- fill: source routebench.papers.smith.models.probabilistic.health.DEAD .Health.collapsed -->")
-    assert several.index("def collapsed") < several.index("```\n\n`DEAD`: ")
+    several = fill("<!-- fill: source routebench.papers.smith.models.probabilistic.sprites.SPEED .Sprites.colours -->")
+    assert several.index("def colours") < several.index("```\n\n`SPEED`: ")
     long = fill("<!-- fill: source routebench.papers.smith.models.probabilistic.free_form.climb -->")
     assert inspect.getdoc(climb).splitlines()[0] + '"""' in long
     assert "Args:" not in long and "descent.step()" in long

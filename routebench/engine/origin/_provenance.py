@@ -14,8 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from routebench.atomic import encoded
 from routebench.errors import printable
 from routebench.options import SuiteOptions, surroundings
@@ -46,6 +44,8 @@ def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict
         command: the command line that was given.
         plugins: the user's plug-ins, as `load_plugin` takes them; the record has a hash of their content.
     """
+    import torch  # only here: who shows a command does without
+
     return {
         "command": command,
         **code_state(Path(__file__).parents[2]),
@@ -207,6 +207,8 @@ def processor() -> str:
 def _cuda(device: str) -> dict[str, Any]:
     if device == "cpu":
         return {"gpu": "", "cuda": "", "cudnn": "", "driver": "", "tf32": False}
+    import torch
+
     return {
         "gpu": torch.cuda.get_device_name(device),
         "cuda": torch.version.cuda or "",

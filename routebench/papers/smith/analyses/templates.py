@@ -28,7 +28,7 @@ from routebench.analysis import (
 )
 from routebench.analysis.pictures import figure_of_sheets, first_arrays, first_of, hang, on_paper, tiled
 
-from ..models.probabilistic.health import ALONE, DEAD, IDLE
+from ..limits import ALONE, DEAD, IDLE
 
 
 def _collapsed(row: Row) -> str:
