@@ -77,7 +77,11 @@ def features(path: str) -> Dataset[Tokens]:
             if not stands_in(f"features:{path}"):
                 raise
             return asked.declared()
-        return replace(_dataset("features", str(file), "features", _tokens), name=f"features:{path}")
+        try:
+            found = _dataset("features", str(file), "features", _tokens)
+        except UserError as error:  # nobody else has written it
+            raise UserError(f"{error}; remove this file, and it is made again") from error
+        return replace(found, name=f"features:{path}")
     return _dataset("features", path, "features", _tokens)
 
 

@@ -70,14 +70,14 @@ class Pretrained:
             images = functional.interpolate(images, (self.size, self.size), mode="bilinear", antialias=True)
         mean, deviation = (images.new_tensor(known)[:, None, None] for known in (self.mean, self.deviation))
         with _told(self.name, self.size):
-            return _as_tokens(self._features((images - mean) / deviation), self)
+            return _as_tokens(self._features((images - mean) / deviation), self, len(images))
 
     def _features(self, images: Tensor) -> Any:
         if not self.layer:
             return self.network.forward_features(images)  # type: ignore[operator]  # of timm
         found: list[Any] = []
         hook = self.network.get_submodule(self.layer).register_forward_hook(
-            lambda _module, _given, output: found.append(output)
+            lambda _module, _given, output: found.append(_copied(output))
         )
         try:
             self.network(images)
@@ -88,8 +88,13 @@ class Pretrained:
         return found[-1]
 
     @property
+    def device(self) -> torch.device:
+        """The device that the network is on."""
+        return next(self.network.parameters()).device
+
+    @property
     def told(self) -> dict[str, Any]:
-        """Everything that decides about its features, as JSON."""
+        """Everything that decides about its features, as JSON; each kind of device rounds otherwise."""
         return {
             "backbone": self.name,
             "layer": self.layer,
@@ -97,8 +102,14 @@ class Pretrained:
             "weights": self.weights,
             "mean": list(self.mean),
             "deviation": list(self.deviation),
+            "device": self.device.type,
             "versions": dict(self.versions),
         }
+
+
+def _copied(output: Any) -> Any:
+    """What a layer gave, as it gave it: the next one may write into the same memory."""
+    return output.clone() if isinstance(output, Tensor) else output
 
 
 @contextmanager
@@ -188,9 +199,17 @@ def _of_library(name: str, weights: str) -> tuple[nn.Module, tuple[float, ...], 
     except UserError:
         raise
     except Exception as error:  # unknown names, no connection: each library has errors of its own
-        way = "; name a file of weights with --weights FILE" if fetched else ""
+        way = _near(library, wanted) or ("; name a file of weights with --weights FILE" if fetched else "")
         raise UserError(f"{name}: expected a network that {library} builds, got {_reason(error)}{way}") from error
     return network, mean, deviation, _state_digest(network) if fetched else _loaded(network, weights)
+
+
+def _near(library: str, wanted: str) -> str:
+    """The networks of a library whose names are near one that it does not know; empty where none is."""
+    known = importlib.import_module({"torchvision": "torchvision.models"}.get(library, library)).list_models()
+    name = wanted.partition(".")[0]  # a name of weights may follow
+    told = "" if name in known else nearest(name, known)
+    return told if told.endswith("?") else ""
 
 
 def _timm() -> Any:
@@ -263,10 +282,13 @@ def _last_with_places(network: nn.Module, size: int) -> str:
     return found[-1]
 
 
-def _as_tokens(output: Any, of: Pretrained) -> Float[Tensor, "batch token number"]:
+def _as_tokens(output: Any, of: Pretrained, images: int) -> Float[Tensor, "batch token number"]:
     if not isinstance(output, Tensor) or output.ndim not in (2, 3, 4):
         got = f"{tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
         raise UserError(f"layer {of.layer!r} of {of.name}: expected features of 2 to 4 axes, got {got}; name another")
+    if len(output) != images:  # windows of an image, or tokens before images
+        got = f"{len(output)} rows of {images}"
+        raise UserError(f"layer {of.layer!r} of {of.name}: expected a row for each image, got {got}; name another")
     if output.ndim == 2:
         return output[:, None]
     if output.ndim == 3:

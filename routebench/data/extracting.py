@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import hashlib
 import json
 import math
 import os
@@ -31,6 +32,8 @@ EVERY = 16
 """Batches between two notes of how far it is."""
 PATIENCE = 10
 """Seconds between two lines that tell so."""
+NOTE = 8192
+"""Bytes that a note of how far it is takes on a disk at most, beside the header."""
 TYPES = {"float16": "F16", "float32": "F32", "int64": "I64", "uint8": "U8"}
 """Types as safetensors names them."""
 
@@ -87,6 +90,11 @@ class _Layout:
         """Bytes of the whole file."""
         content = sum(math.prod(shape) * np.dtype(kind).itemsize for kind, shape in self.arrays.values())
         return len(self.header()) + content
+
+    @property
+    def room(self) -> int:
+        """Bytes that the disk needs for the file, and for the note beside it while it grows."""
+        return self.size + 2 * (len(self.header()) + NOTE)
 
     def mapped(self, file: Path) -> dict[str, NDArray[Any]]:
         """The arrays of a file of this size, to be written to."""
@@ -153,7 +161,7 @@ def _told_unwritten(file: Path) -> Iterator[None]:
 def _header_of(file: Path) -> bytes:
     with file.open("rb") as opened:
         length = opened.read(8)
-        return length + opened.read(int.from_bytes(length, "little"))
+        return length + opened.read(min(int.from_bytes(length, "little"), file.stat().st_size))
 
 
 def _told_by(header: bytes) -> dict[str, Any]:
@@ -181,7 +189,7 @@ class _Extraction:
     def waits(self) -> None:
         """Tells that another process writes the file, unless that is known to be of another extraction."""
         if (known := self.beside(".partial.json")).exists():
-            self.expect_own(self.beside(".partial"), _noted(known)[0])
+            self.expect_own(self.beside(".partial"), _Note.read(known).header)
         note(f"features: waiting for another process, which writes {shown(self.file)}", err=True)
 
     def expect_own(self, where: Path, header: bytes) -> None:
@@ -219,7 +227,7 @@ class _Extraction:
         partial, known = self.beside(".partial"), self.beside(".partial.json")
         done = self._begun(partial, known)
         try:
-            self._fill(partial, known, done)
+            self._fill(known, self.layout.mapped(partial), done)
         except _NoFeature:  # the same call would come to the same end
             partial.unlink()
             known.unlink()
@@ -227,10 +235,10 @@ class _Extraction:
         os.replace(partial, self.file)
         known.unlink()
 
-    def _fill(self, partial: Path, known: Path, done: int) -> None:
+    def _fill(self, known: Path, arrays: Mapping[str, NDArray[Any]], done: int) -> None:
         """Writes the arrays from so many images on."""
-        arrays = self.layout.mapped(partial)
         told, total, before = _Progress(), sum(map(len, self.parts.values())), 0
+        digest = self._digest(arrays, done)
         for name, images in self.parts.items():
             arrays[f"{name}_labels"][:] = images.labels.numpy()
             if name in self.objects:
@@ -239,16 +247,27 @@ class _Extraction:
                 stop = min(start + self.batch, len(images))
                 if before + stop <= done:
                     continue
-                arrays[f"{name}_features"][start:stop] = self._features(images, slice(start, stop))
+                found = self._features(images, slice(start, stop))
+                arrays[f"{name}_features"][start:stop] = found
+                digest.update(found.tobytes())
                 if start // self.batch % EVERY == EVERY - 1:
-                    _flush(arrays, known, self.layout, before + stop)
+                    _flush(arrays, known, _Note(self.layout.header(), before + stop, digest.hexdigest()))
                 told(before + stop, total)
             before += len(images)
-        _flush(arrays, known, self.layout, total)
+        _flush(arrays, known, _Note(self.layout.header(), total, digest.hexdigest()))
+
+    def _digest(self, arrays: Mapping[str, NDArray[Any]], done: int) -> "hashlib._Hash":
+        """The SHA-256 of the features of so many images."""
+        digest = hashlib.sha256()
+        for name, images in self.parts.items():
+            some = min(max(done, 0), len(images))
+            for start in range(0, some, self.batch):
+                digest.update(arrays[f"{name}_features"][start : min(start + self.batch, some)].tobytes())
+            done -= len(images)
+        return digest
 
     def _features(self, images: Images, chosen: slice) -> NDArray[Any]:
-        device = next(self.backbone.network.parameters()).device
-        given = self.backbone(images.pixels[chosen].to(device)).cpu().numpy()
+        given = self.backbone(images.pixels[chosen].to(self.backbone.device)).cpu().numpy()
         if not np.isfinite(given).all():
             raise _NoFeature(
                 f"features: expected finite numbers, got NaN or infinity from {self.backbone.name}; its weights may be "
@@ -284,47 +303,73 @@ class _Extraction:
     def _begun(self, partial: Path, known: Path) -> int:
         """The number of images that are done; 0 of a new extraction, whose file gets all the room that it needs."""
         if known.exists() and partial.exists():
-            header, done = _noted(known)
-            self.expect_own(partial, header if partial.stat().st_size == self.layout.size else b"")
-            return done
+            noted = _Note.read(known)
+            self.expect_own(partial, noted.header)
+            if self._is_sound(partial, noted):
+                return noted.done
+            note(f"features: {shown(partial)} is damaged; begins again", err=True)
         _claim(partial, known, self.layout)
         return 0
 
+    def _is_sound(self, partial: Path, noted: "_Note") -> bool:
+        """Tells whether a file has its size, its header, and the features that were noted."""
+        if partial.stat().st_size != self.layout.size or _header_of(partial) != self.layout.header():
+            return False
+        return self._digest(self.layout.mapped(partial), noted.done).hexdigest() == noted.digest
 
-def _noted(known: Path) -> tuple[bytes, int]:
-    """The header of the file that is being written, and the number of images that are done."""
-    with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):  # a damaged note is of another
-        found = from_json(known.read_text())
-        return found["header"].encode("latin1"), int(found["done"])
-    return b"", 0
+
+@dataclass(frozen=True)
+class _Note:
+    """How far an extraction is.
+
+    Args:
+        header: the header of its file.
+        done: number of images that are done.
+        digest: SHA-256 of their features.
+    """
+
+    header: bytes
+    done: int = 0
+    digest: str = hashlib.sha256().hexdigest()
+
+    @classmethod
+    def read(cls, known: Path) -> "_Note":
+        """The note in a file; an empty one, which is of no extraction, of a damaged file."""
+        with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
+            found = from_json(known.read_text())
+            return cls(found["header"].encode("latin1"), int(found["done"]), str(found.get("digest")))
+        return cls(b"")
+
+    def write(self, known: Path) -> None:
+        """Writes it into a file, in one step."""
+        told = {"header": self.header.decode("latin1"), "digest": self.digest, "done": self.done}
+        write_text(known, json.dumps(told))
 
 
 def _claim(partial: Path, known: Path, layout: _Layout) -> None:
     """Begins a file, which gets all the room that it needs."""
-    room = shutil.disk_usage(partial.parent).free
-    if room < layout.size:
-        raise UserError(
-            f"expected room for {layout.size / 1e6:,.0f} MB in {shown(partial.parent)}, got {room / 1e6:,.0f} MB; free "
-            "some, or write elsewhere with -o"
-        )
+    known.unlink(missing_ok=True)
+    partial.unlink(missing_ok=True)
+    room, folder = shutil.disk_usage(partial.parent).free, shown(partial.parent)
+    needed = f"expected room for {math.ceil(layout.room / 1e6):,} MB in {folder}"  # more than what is told to be there
+    if room < layout.room:
+        raise UserError(f"{needed}, got {room // 10**6:,} MB; free some, or write elsewhere with -o")
     try:
         with partial.open("wb") as opened:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(opened.fileno(), 0, layout.size)
             opened.write(layout.header())
             opened.truncate(layout.size)
-    except OSError as error:
+        _Note(layout.header()).write(known)
+    except (OSError, StoreFull) as error:
         partial.unlink(missing_ok=True)
-        if error.errno in FULL or error.errno == errno.EINVAL:
-            raise UserError(
-                f"expected room for {layout.size / 1e6:,.0f} MB in {shown(partial.parent)}, got less"
-            ) from error
+        if isinstance(error, StoreFull) or error.errno in {*FULL, errno.EINVAL}:
+            raise UserError(f"{needed}, got less; free some, or write elsewhere with -o") from error
         raise
-    write_text(known, json.dumps({"header": layout.header().decode("latin1"), "done": 0}))
 
 
-def _flush(arrays: Mapping[str, NDArray[Any]], known: Path, layout: _Layout, done: int) -> None:
+def _flush(arrays: Mapping[str, NDArray[Any]], known: Path, reached: _Note) -> None:
     """Notes how far it is, after the disk has what was done."""
     for array in arrays.values():
         array.flush()  # type: ignore[attr-defined]  # memory maps have it
-    write_text(known, json.dumps({"header": layout.header().decode("latin1"), "done": done}))
+    reached.write(known)

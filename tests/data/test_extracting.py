@@ -18,7 +18,7 @@ from sklearn.datasets import load_sample_images
 from torch.nn import functional
 
 import routebench
-from routebench.atomic import alone
+from routebench.atomic import StoreFull, alone
 from routebench.data import backbones, extract, extracted, extracting, load, pretrained
 from routebench.errors import UserError
 from tests.command import Command
@@ -57,6 +57,7 @@ class Grid(torch.nn.Module):
     def forward(self, images):
         return {"channels first": images, "channels last": images.permute(0, 2, 3, 1), "pooled": images.mean((2, 3)),
                 "tokens": images.flatten(2).transpose(1, 2), "list": [images], "text": "x",
+                "windows": images.flatten(0, 1),
                 "nan": images / 0}[self.order]  # fmt: skip
 
 
@@ -64,6 +65,13 @@ def of_grid(order, deviation=1.0):
     return backbones.Pretrained(
         "grid", "body", 8, torch.nn.Sequential(OrderedDict(body=Grid(order))), "", (0.0,) * 3, (deviation,) * 3, {}
     )
+
+
+def test_features_are_what_the_layer_gave_before_the_next_one_changed_it():
+    """Activations that write into their input follow most layers."""
+    backbone, pixels = drawn(layer="features.0"), torch.randint(256, (2, 3, 48, 48), dtype=torch.uint8)
+    assert isinstance(backbone.network.features[1], torch.nn.ReLU) and backbone.network.features[1].inplace
+    assert float(backbone(pixels).min()) < 0
 
 
 @pytest.mark.parametrize("order", ["channels first", "channels last", "tokens"])
@@ -78,6 +86,8 @@ def test_a_pooled_layer_gives_one_token_and_what_is_no_tensor_is_refused():
     for order in ("list", "text"):
         with pytest.raises(UserError, match="expected features of 2 to 4 axes, got"):
             of_grid(order)(pixels)
+    with pytest.raises(UserError, match="expected a row for each image, got 6 rows of 2; name another"):
+        of_grid("windows")(pixels)
     with pytest.raises(UserError, match="expected images of one channel or three, got 2"):
         of_grid("pooled")(pixels[:, :2])
 
@@ -118,7 +128,8 @@ def test_a_file_holds_features_labels_and_where_they_come_from(tmp_path):
     with safe_open(file, framework="pt") as opened:
         told = opened.metadata()["routebench"]
     assert all(
-        f'"{key}":' in told for key in ("backbone", "layer", "size", "weights", "versions", "fingerprint", "batch")
+        f'"{key}":' in told
+        for key in ("backbone", "layer", "size", "weights", "device", "versions", "fingerprint", "batch")
     )
 
 
@@ -185,9 +196,18 @@ def _crash(*_):
 def test_a_disk_without_room_is_told_before_it_starts(tmp_path, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(extracting.shutil, "disk_usage", lambda _: usage(10, 9, 1_000_000))
-    with pytest.raises(UserError, match=r"expected room for 6 MB in .*, got 1 MB"):
+    with pytest.raises(UserError, match=r"expected room for 7 MB in .*, got 1 MB"):
         extract(drawn(layer="features.3"), load("take:200:mnist5k"), tmp_path / "x.safetensors")
     assert not list(tmp_path.iterdir())
+    monkeypatch.undo()
+    monkeypatch.setattr(extracting, "write_text", _no_room)  # of the note, beside a file that has got its room
+    with pytest.raises(UserError, match=r"expected room for 7 MB in .*, got less; free some, or write elsewhere"):
+        extract(drawn(layer="features.3"), load("take:200:mnist5k"), tmp_path / "x.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def _no_room(*_):
+    raise StoreFull("no room")
 
 
 def test_what_another_process_has_written_meanwhile_is_looked_at(tmp_path, capfd):
@@ -300,6 +320,8 @@ def test_numbers_that_16_bits_cannot_hold_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("name", "given", "expected"),
     [
+        ("torchvision:squeezenet11", {"weights": "random"}, "did you mean 'squeezenet1_1' or"),
+        ("timm:resnt18.a1_in1k", {"weights": "random"}, r"Unknown model \(resnt18\); did you mean 'resnet18' or"),
         ("resnet18", {}, "expected efficientnet-lite0, timm:NAME or torchvision:NAME, got 'resnet18'"),
         ("keras:resnet", {}, "expected efficientnet-lite0"),
         ("torchvision:resnet19", {"weights": "random"}, "expected a network that torchvision builds"),
@@ -371,6 +393,11 @@ def test_a_name_extracts_once_into_the_cache(tmp_path, monkeypatch):
     assert load(f"take:100:{name}").train.shape == first.train.shape
     other = load(f"few:100:{name}")
     assert len(other.test) == len(first.test) and len(list((tmp_path / "features").iterdir())) == 1
+    next((tmp_path / "features").iterdir()).write_bytes(b"")
+    with pytest.raises(
+        UserError, match=r"expected a whole .safetensors file .*; remove this file, and it is made again"
+    ):
+        load(name)
 
 
 def test_a_name_follows_the_files_behind_the_sets_that_it_takes_some_of(tmp_path, monkeypatch):
@@ -382,6 +409,30 @@ def test_a_name_follows_the_files_behind_the_sets_that_it_takes_some_of(tmp_path
         before = asked.kept()
         save(tmp_path / "animals" / "cat", 1 + len(list((tmp_path / "animals" / "cat").iterdir())))
         assert asked.kept() != before, some
+
+
+@pytest.mark.parametrize("damage", ["features", "header", "shorter", "too far", "not so far"])
+def test_a_beginning_that_is_damaged_is_made_again(tmp_path, monkeypatch, capfd, damage):
+    """Its note is of this extraction; what was noted is not there."""
+    file, data, backbone = tmp_path / "x.safetensors", load("take:200:mnist5k"), drawn(layer="features.3")
+    flush = extracting._flush
+    monkeypatch.setattr(extracting, "_flush", lambda *given: (flush(*given), _crash()))
+    with pytest.raises(KeyboardInterrupt):
+        extract(backbone, data, file, batch=4)
+    monkeypatch.undo()
+    _damage(tmp_path / "x.safetensors.partial", tmp_path / "x.safetensors.partial.json", damage)
+    extract(backbone, data, file, batch=4)
+    assert "x.safetensors.partial is damaged; begins again" in capfd.readouterr().err
+    extract(backbone, data, tmp_path / "whole.safetensors", batch=4)
+    assert file.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
+
+
+def _damage(partial: Path, note: Path, damage: str) -> None:
+    content, told = bytearray(partial.read_bytes()), json.loads(note.read_text())
+    if damage in ("features", "header"):
+        content[{"features": 9000, "header": 100}[damage]] ^= 255
+    partial.write_bytes(content[:-8] if damage == "shorter" else content)
+    note.write_text(json.dumps({**told, "done": {"too far": 200, "not so far": 4}.get(damage, told["done"])}))
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"header": 1, "done": "x"}'])
