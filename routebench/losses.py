@@ -10,6 +10,9 @@
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,8 +21,9 @@ from torch.nn import functional
 
 from routebench.errors import UserError
 from routebench.models.network import Output
-from routebench.notation import registered
+from routebench.notation import parse, registered
 from routebench.recipe import Moment
+from routebench.registry import SHIPPED
 from routebench.registry import losses as registry
 
 Labels = Int[Tensor, " batch"] | Bool[Tensor, "batch classes"]
@@ -159,7 +163,21 @@ def loss_named(name: str, smoothing: float = 0.0) -> Loss:
     """
     if smoothing:
         return lambda output, labels, _: _softmax_entropy(output.logits, labels, smoothing)
-    return registered(registry, name)
+    loss = registered(registry, name)
+    return loss if registry.origin(parse(name).name) == SHIPPED else partial(_apart, name, loss)
+
+
+def _apart(name: str, loss: Loss, output: Output, labels: Labels, moment: Moment) -> Float[Tensor, ""]:
+    """The loss of a user's function, which is given copies: answers are judged by what the network and the data say.
+
+    Raises:
+        UserError: it gives something else than one number.
+    """
+    copied = replace(output, logits=output.logits.clone(), scores=output.scores.clone())
+    found: Any = loss(copied, labels.clone(), moment)
+    if not isinstance(found, Tensor) or found.ndim or not found.is_floating_point():
+        raise UserError(f"loss {name!r}: expected one number with a gradient, got {found!r:.80}")
+    return found
 
 
 def loss_at_end(name: str, smoothing: float = 0.0) -> Callable[[Output, Labels], Float[Tensor, ""]]:

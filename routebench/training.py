@@ -26,6 +26,8 @@ from routebench.optimizers import make_optimizer
 from routebench.received import from_json
 from routebench.recipe import Moment, Recipe
 
+PLAIN = (bool, int, float, str, type(None))
+"""Types of what an optimizer may keep beside tensors."""
 EVALUATION_BATCH = 250
 """Images per forward pass outside training."""
 
@@ -147,7 +149,7 @@ class _Loop:
         draws = _generator(self.device, self.seed, epoch, 4)
         torch.manual_seed(_mixed(self.seed, epoch, 5))  # for what layers draw themselves
         if self.data.compose is not None:
-            train = self.data.compose(_generator(self.device, self.seed, epoch, 2))
+            train = self.data.composed(_generator(self.device, self.seed, epoch, 2))
         totals = torch.zeros(3, device=self.device)
         watch = _DivergenceWatch(self.device)
         self.network.train()
@@ -209,6 +211,10 @@ class _Loop:
             "epochs": json.dumps([asdict(epoch) for epoch in epochs]),
             "optimizer": type(self.optimiser).__name__,
         }
+        if not _is_known(self.optimiser):
+            if (numbers := _numbers(self.optimiser)) is None:  # a run that stops begins again
+                return
+            notes["numbers"] = numbers
         Checkpoint(self.network.state_dict(), _moments(self.optimiser), self.best, notes).write(file)
 
     def resume(self, file: Path | None) -> list[Epoch]:
@@ -219,13 +225,14 @@ class _Loop:
             found = Checkpoint.read(file)
             epochs = _epochs_of(found, self.network, self.recipe)
             _expect_optimizer(found, self.optimiser)
+            numbers = {} if _is_known(self.optimiser) else _numbers_of(found)
         except DamagedCheckpoint as error:
             aside = file.with_name(f"{file.name}.damaged")
             os.replace(file, aside)
             warnings.warn(f"training starts anew, because {error}; the file is now {aside.name}", stacklevel=3)
             return []
         self.network.load_state_dict(found.weights)
-        _restore_moments(self.optimiser, found.optimiser)
+        _restore_moments(self.optimiser, found.optimiser, numbers)
         self.best = {name: value.to(self.device) for name, value in found.best.items()}
         return epochs
 
@@ -258,7 +265,7 @@ def training_step(
     if recipe.loss == OWN:
         with _precision(recipe, inputs[0].device):
             loss = network.objective(inputs[0], draws).float()  # type: ignore[operator]  # `fit` looks for it
-        _descend(optimiser, loss, recipe.clip_norm)
+        _descend(optimiser, loss, recipe)
         loss = loss.detach()
         return loss, torch.full_like(loss, math.nan), torch.zeros_like(loss)
     with _precision(recipe, inputs[0].device):
@@ -272,7 +279,7 @@ def training_step(
     added = output.added_loss
     if added is not None:
         loss = loss + added
-    _descend(optimiser, loss, recipe.clip_norm)
+    _descend(optimiser, loss, recipe)
     right = is_right(answers(output.scores.detach(), labels), labels).sum()
     return loss.detach(), right, torch.zeros_like(loss) if added is None else added.detach()
 
@@ -283,13 +290,22 @@ def _expect_loss(name: str, loss: Any) -> None:
         raise UserError(f"loss {name!r}: expected one number with a gradient, got {loss!r:.80}")
 
 
-def _descend(optimiser: torch.optim.Optimizer, loss: Float[Tensor, ""], most: float) -> None:
-    """One step; a gradient whose norm is larger than `most`, if that is not 0, is scaled down to it."""
+def _descend(optimiser: torch.optim.Optimizer, loss: Float[Tensor, ""], recipe: Recipe) -> None:
+    """One step; a gradient whose norm is larger than `clip_norm`, if that is not 0, is scaled down to it.
+
+    Raises:
+        UserError: no parameter has a gradient.
+    """
     optimiser.zero_grad(set_to_none=True)
     torch.autograd.backward(loss)
-    if most:
-        parameters = [one for group in optimiser.param_groups for one in group["params"]]
-        nn.utils.clip_grad_norm_(parameters, most)
+    parameters = [one for group in optimiser.param_groups for one in group["params"]]
+    if all(one.grad is None for one in parameters):
+        raise UserError(
+            f"loss {recipe.loss!r}: expected one that depends on the network, got {loss!r:.80}, which gives no "
+            "parameter a gradient"
+        )
+    if recipe.clip_norm:
+        nn.utils.clip_grad_norm_(parameters, recipe.clip_norm)
     optimiser.step()
 
 
@@ -413,7 +429,7 @@ def _expect_optimizer(found: Checkpoint, optimiser: torch.optim.Optimizer) -> No
     saved = found.notes.get("optimizer", "RMSprop" if name == "TensorFlowRMSProp" else name)
     if saved != name:
         raise DamagedCheckpoint(f"the checkpoint is of the optimizer {saved}, not {name}")
-    if not type(optimiser).__module__.startswith(("torch.", "routebench.")):
+    if not _is_known(optimiser):
         return  # the state of a user's may grow with every step
     wanted = _moments_of_a_step(optimiser)
     of_number = {key: key.partition(".")[0] for key in {*found.optimiser, *wanted}}
@@ -459,10 +475,46 @@ def _moments_of_a_step(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
     return _moments(twin)
 
 
-def _restore_moments(optimiser: torch.optim.Optimizer, moments: dict[str, Tensor]) -> None:
+def _is_known(optimiser: torch.optim.Optimizer) -> bool:
+    """Tells whether an optimizer is of torch or routebench, whose state is in tensors alone."""
+    return type(optimiser).__module__.startswith(("torch.", "routebench."))
+
+
+def _numbers(optimiser: torch.optim.Optimizer) -> str | None:
+    """Numbers and texts that an optimizer of the user's keeps beside tensors, as JSON; None where it keeps more."""
+    known = optimiser.state_dict()
+    state, groups = known["state"], [{**group, "params": None} for group in known["param_groups"]]
+    if not all(isinstance(entries, dict) for entries in state.values()):
+        return None
+    numbers = {
+        number: {name: value for name, value in entries.items() if not isinstance(value, Tensor)}
+        for number, entries in state.items()
+    }
+    in_groups = [
+        one for group in groups for value in group.values() for one in (value if isinstance(value, tuple) else [value])
+    ]
+    if all(isinstance(one, PLAIN) for one in [*in_groups, *(one for own in numbers.values() for one in own.values())]):
+        return json.dumps({"state": numbers, "groups": groups})
+    return None
+
+
+def _numbers_of(found: Checkpoint) -> dict[str, Any]:
+    """Numbers and texts of an optimizer, as a checkpoint has them."""
+    if "numbers" not in found.notes:
+        raise DamagedCheckpoint("the checkpoint lacks numbers of the optimizer")
+    numbers: dict[str, Any] = from_json(found.notes["numbers"])
+    return numbers
+
+
+def _restore_moments(
+    optimiser: torch.optim.Optimizer, moments: Mapping[str, Tensor], numbers: Mapping[str, Any]
+) -> None:
     state = optimiser.state_dict()
-    state["state"] = {}
+    state["state"] = {int(number): entries for number, entries in numbers.get("state", {}).items()}
     for key, value in moments.items():
         number, name = key.split(".", 1)
         state["state"].setdefault(int(number), {})[name] = value
+    for group, known in zip(state["param_groups"], numbers.get("groups", []), strict=False):
+        found = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+        group.update({**found, "params": group["params"]})
     optimiser.load_state_dict(state)

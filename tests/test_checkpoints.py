@@ -250,6 +250,34 @@ def test_an_optimizer_of_a_plugin_whose_state_grows_goes_on(data, tmp_path, monk
     assert min(shares) > 2 / 3 and same_weights(whole[0], resumed[0])
 
 
+class Counting(torch.optim.SGD):
+    """Gradient descent whose rate falls with numbers that it keeps where other software does."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["steps"] = group.get("steps", 0) + 1
+            for one in group["params"]:
+                self.state[one]["step"] = self.state[one].get("step", 0) + 1
+                one.grad /= group["steps"] + self.state[one]["step"]
+        return super().step(closure)
+
+
+@pytest.mark.parametrize("kept", [{}, {"schedule": (0.5, 1), "name": "x"}, {"history": [torch.zeros(1)]}, {"why": {1}}])
+def test_an_optimizer_of_a_plugin_goes_on_with_its_numbers(data, tmp_path, monkeypatch, kept):
+    """What a checkpoint cannot hold is not left out of it: such a run begins again."""
+
+    def counting(groups, recipe):
+        return Counting([{**group, **kept} for group in groups], lr=recipe.learning_rate)
+
+    monkeypatch.setitem(optimizers.entries, "counting", counting)
+    recipe, file, shares = replace(SHORT, optimiser="counting"), tmp_path / "checkpoint.safetensors", []
+    whole = trained(data, recipe)
+    with pytest.raises(Interruption):
+        trained(data, recipe, checkpoint=file, on_progress=interrupt_after(2, 3))
+    resumed = trained(data, recipe, checkpoint=file, on_progress=shares.append)
+    assert same_weights(whole[0], resumed[0]) and (min(shares) > 2 / 3) == (kept.keys() <= {"schedule", "name"})
+
+
 def test_a_changed_number_is_found_by_the_checksum(stopped, tmp_path):
     file = tmp_path / "checkpoint.safetensors"
     stopped.write(file)

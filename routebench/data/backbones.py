@@ -108,7 +108,7 @@ class Pretrained:
 
 
 def _copied(output: Any) -> Any:
-    """What a layer gave, as it gave it: the next one may write into the same memory."""
+    """Copies what a layer gave, since the next one may write into the same memory."""
     return output.clone() if isinstance(output, Tensor) else output
 
 

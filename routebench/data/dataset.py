@@ -171,6 +171,29 @@ class TrainingData(Generic[Part]):
                 "epoch; leave train_on out"
             )
 
+    def composed(self, generator: torch.Generator) -> Images:
+        """The training images of an epoch, where `compose` makes them anew.
+
+        Args:
+            generator: decides which.
+
+        Raises:
+            UserError: what it makes is not of the number and form of the example.
+        """
+        made: Any = self.compose(generator) if self.compose is not None else None
+        labels, expected = self.train.labels, f"{self.train.kind} of {self.train.shape}"
+        got = f"{made!r:.80}"
+        if isinstance(made, Images):
+            lowest, highest = int(made.labels.min()), int(made.labels.max())
+            is_legal = made.multi_label or 0 <= lowest <= highest < len(self.classes)
+            if is_legal and (made.shape, made.labels.shape) == (self.train.shape, labels.shape):
+                return made
+            got = f"{made.kind} of {made.shape}, with labels {described(made.labels)} from {lowest} to {highest}"
+        raise UserError(
+            f"data set {self.name!r}: expected new {expected} for an epoch, with labels {described(labels)} below "
+            f"{len(self.classes)}, as the example has them, got {got}"
+        )
+
     def whole(self) -> "TrainingData[Part]":
         """The same with the held-out images in the training part.
 

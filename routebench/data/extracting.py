@@ -320,7 +320,7 @@ class _Extraction:
 
 @dataclass(frozen=True)
 class _Note:
-    """How far an extraction is.
+    """A note of how far an extraction is.
 
     Args:
         header: the header of its file.

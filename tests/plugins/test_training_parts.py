@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 import routebench
 from routebench.augmentations import augmented
@@ -194,6 +195,54 @@ class TestBadInput:
         losses.register("odd")(lambda output, labels, moment: loss)
         with pytest.raises(UserError, match="loss 'odd': expected one number with a gradient, got"):
             weights_of(replace(SHORT, loss="odd"))
+
+    def test_a_loss_depends_on_the_network(self):
+        losses.register("odd")(lambda output, labels, moment: torch.ones((), requires_grad=True))
+        with pytest.raises(UserError, match="loss 'odd': expected one that depends on the network, got tensor"):
+            weights_of(replace(SHORT, loss="odd"))
+
+    @pytest.mark.parametrize("given", [lambda loss: loss[None].expand(3), lambda loss: 0.5, lambda loss: None])
+    def test_a_loss_gives_one_number_of_held_out_images_too(self, given):
+        def odd(output, labels, moment):
+            loss = output.scores.sum()
+            return loss if loss.requires_grad else given(loss)
+
+        losses.register("odd")(odd)
+        with pytest.raises(UserError, match="loss 'odd': expected one number with a gradient, got"):
+            weights_of(replace(SHORT, loss="odd"))
+
+    def test_a_loss_that_overwrites_what_it_is_given_changes_no_answer_and_no_label(self):
+        """Otherwise it judges itself: all answers are right."""
+
+        def cheating(output, labels, moment):
+            loss = functional.cross_entropy(output.logits, labels.clone())
+            output.scores.detach().copy_(functional.one_hot(labels, 10))
+            labels.zero_()
+            return loss
+
+        losses.register("honest")(lambda output, labels, moment: functional.cross_entropy(output.logits, labels))
+        losses.register("cheating")(cheating)
+        honest, found = (weights_of(replace(SHORT, loss=name)) for name in ("honest", "cheating"))
+        assert torch.equal(found[0], honest[0])
+        assert [replace(one, seconds=0) for one in found[1]] == [replace(one, seconds=0) for one in honest[1]]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda images: images.at(torch.arange(10)),
+            lambda images: images.joined(images),
+            lambda images: Images(images.pixels[:, :, 1:], images.labels),
+            lambda images: Images(images.pixels, images.labels + 1),
+            lambda images: Images(images.pixels, functional.one_hot(images.labels, 10).bool()),
+            lambda images: images.pixels,
+        ],
+    )
+    def test_images_of_an_epoch_are_of_the_number_and_form_of_the_example(self, change):
+        example = data()
+        composed = replace(example, compose=lambda _: change(example.train))
+        network = build("cnn-small", shape=(1, 28, 28), classes=10)
+        with pytest.raises(UserError, match=r"'drawn': expected new images of \(1, 28, 28\) for an epoch, .* got"):
+            fit(network, composed, SHORT, seed=0, device=torch.device("cpu"))
 
     @pytest.mark.parametrize("change", [lambda x: x[:, :, 1:], lambda x: x.double(), lambda x: None])
     def test_an_augmentation_gives_images_as_they_came(self, change):
