@@ -187,6 +187,8 @@ def _read(name: str) -> Dataset[Any]:
         data = datasets[name]()
     if not isinstance(data, Dataset):
         raise UserError(f"data set {name!r}: expected its loader to return a routebench.data.Dataset, got {data!r:.80}")
+    if datasets.origin(kind) != SHIPPED:
+        data = data.looked_at(name)
     if data.compose is None and not _declaring:  # of a composed set, `train` is one example; of a stand-in, no data
         _expect_classes(name, data.train.labels)
     return data

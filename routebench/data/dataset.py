@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Generic, Protocol, runtime_checkable
 
@@ -253,8 +253,12 @@ class Dataset(Generic[Part]):
             expect_classes(self.classes)
         except UserError as error:
             raise UserError(f"data set {self.name!r}: {error}") from error
+        parts = {"train": self.train, "held-out": self.held_out, "test": self.test}
+        for part, images in parts.items():
+            if not isinstance(images, Images | Tokens):
+                raise UserError(f"data set {self.name!r}: expected {part} as Images or Tokens, got {images!r:.80}")
         self._check_conditions()
-        for part, images in (("train", self.train), ("held-out", self.held_out), ("test", self.test)):
+        for part, images in parts.items():
             if type(images) is not type(self.train):
                 found = f"{type(images).__name__} beside {type(self.train).__name__}"
                 raise UserError(f"data set {self.name!r}: expected parts of one kind, got {found}")
@@ -335,6 +339,27 @@ class Dataset(Generic[Part]):
             train, held_out = train.at(kept), train.at(selection)
         parts = (train, held_out, test)
         return cls(name, classes, *parts, fingerprint=fingerprint(*parts), source=source)
+
+    def looked_at(self, name: str) -> "Dataset[Part]":
+        """The same as a user's loader gave it, with the name that it was asked by and the fingerprint that it has.
+
+        Args:
+            name: that name.
+
+        Raises:
+            UserError: tensors are not on the CPU, or tokens are not sound.
+        """
+        parts: dict[str, Any] = {"train": self.train, "held-out": self.held_out, "test": self.test}
+        for part, items in parts.items():
+            for one in (getattr(items, held.name) for held in fields(items)):
+                if one is not None and one.device.type != "cpu":
+                    raise UserError(f"data set {name!r}: expected {part} tensors on the CPU, got one on {one.device}")
+            if isinstance(items, Tokens) and items.rows is not None:
+                try:
+                    items.expect_sound()
+                except UserError as error:
+                    raise UserError(f"data set {name!r}: {part}: {error}") from error
+        return replace(self, name=name, fingerprint=fingerprint(*parts.values()))
 
     def for_training(self) -> TrainingData[Part]:
         """The same without the test part."""

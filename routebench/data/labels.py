@@ -74,6 +74,11 @@ def expect_tensor(name: str, values: object) -> None:
     if not isinstance(values, Tensor):
         told = f"{type(values).__name__}; torch.as_tensor(...) makes a tensor of numbers"
         raise UserError(f"{name}: expected a torch tensor, got {told}")
+    if values.requires_grad or values.layout != torch.strided:
+        told, way = (
+            ("one with a gradient", "detach()") if values.requires_grad else (f"a {values.layout} one", "to_dense()")
+        )
+        raise UserError(f"{name}: expected a plain tensor, got {told}; take its {way}")
 
 
 def described(tensor: Tensor) -> str:

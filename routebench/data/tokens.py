@@ -64,14 +64,25 @@ class Tokens:
                 f"expected the mask as bool {tuple(self.values.shape[:2])}, true where there is a token, got "
                 f"{described(mask)}"
             )
+        if self.rows is not None and (self.rows.dtype != torch.int64 or self.rows.ndim != 1):
+            raise UserError(f"expected rows as int64 (n,), got {described(self.rows)}")
+        if self.rows is not None and len(self.rows):
+            lowest, highest = int(self.rows.min()), int(self.rows.max())
+            if lowest < 0 or highest >= len(self.values):
+                raise UserError(f"expected rows from 0 to {len(self.values) - 1}, got {lowest} to {highest}")
         expect_labels(self.labels, len(self.values) if self.rows is None else len(self.rows))
         if self.rows is None:
-            self._expect_sound()
+            self.expect_sound()
 
-    def _expect_sound(self) -> None:
-        """Looks at every number once, where the tensors are the user's and not a part of others that were seen."""
-        if self.mask is not None and not bool(self.mask.any(dim=1).all()):
-            first = int((~self.mask.any(dim=1)).nonzero()[0, 0])
+    def expect_sound(self) -> None:
+        """Looks at every number once. Parts of others that were seen, which have `rows`, are not looked at when made.
+
+        Raises:
+            UserError: an item has no token, or a number is not finite, or too large.
+        """
+        there = None if self.mask is None else self.mask[self._rows].any(dim=1)
+        if there is not None and not bool(there.all()):
+            first = int((~there).nonzero()[0, 0])
             raise UserError(f"expected a mask that leaves each item a token, got none for item {first}; leave it out")
         whole, exponent = WIDTHS[self.values.dtype]
         power = (LARGEST - math.ceil(math.log2(self.shape[1]))) // 2 - 1  # of differences from the mean, twice as large

@@ -182,7 +182,9 @@ def _checked(name: str, load: Callable[..., Any]) -> Callable[..., Any]:
             return load(path)
         except ValueError as error:
             what = f"{name.removesuffix(PATH)}:{path}"
-            raise UserError(f"data set {what!r:.80} cannot be had: {one_line(error)}; correct its name") from error
+            raise UserError(
+                f"data set {what!r:.80} cannot be had: {one_line(error)}; correct its name, or its loader"
+            ) from error
 
     return checked
 

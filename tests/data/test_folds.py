@@ -174,7 +174,7 @@ def plugin(tmp_path):
 
 @pytest.mark.parametrize("name", ["leaky", "leaky:x"])
 def test_a_set_that_trains_on_its_test_images_has_no_folds(plugin, name):
-    with pytest.raises(UserError, match=f"^fold:1/3:{name}: expected .* among the test images of leaky, got 7 that"):
+    with pytest.raises(UserError, match=f"^fold:1/3:{name}: expected .* among the test images of {name}, got 7 that"):
         load(f"fold:1/3:{name}")
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from routebench.data import Dataset, Images, declared_where_missing, load, read_again
+from routebench.data import Dataset, Images, Tokens, declared_where_missing, fingerprint, load, read_again
 from routebench.data.mnist5k import mnist5k
 from routebench.errors import FilesMissing, UserError
 from routebench.registry import datasets
+from tests import first_calls
 
 
 def test_a_data_set_is_read_once_per_process():
@@ -34,6 +35,59 @@ def test_a_data_set_of_others_is_read_once_per_plan(monkeypatch):
             assert load(name) is load(name)
         assert len(made) == planned
         read_again()
+
+
+def of_a_plugin(monkeypatch, make):
+    """Loads what a function of a plug-in makes."""
+    list(datasets)
+    monkeypatch.setitem(datasets.entries, "mine", make)
+    monkeypatch.setitem(datasets._origins, "mine", "plug-in /mine.py")
+    read_again()
+    return load("mine")
+
+
+def test_a_data_set_of_a_plugin_has_the_fingerprint_of_what_is_in_it_whatever_it_says(monkeypatch):
+    """Results of other pictures would be taken for those of these."""
+    whole = load("take:200:mnist5k")
+    other = replace(whole, test=Images(whole.test.pixels.flip(0), whole.test.labels))
+    for made in (whole, other):
+        found = of_a_plugin(monkeypatch, lambda made=made: replace(made, name="mnist", fingerprint="always"))
+        assert found.fingerprint == fingerprint(made.train, made.held_out, made.test) and found.name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"values": torch.full((9, 2, 4), torch.nan)},
+            "train: expected finite numbers, got NaN or infinity in token 0",
+        ),
+        ({"mask": torch.ones(9, 2).bool() & (torch.arange(9) != 5)[:, None]}, "leaves each item a token, got none for"),
+        ({"rows": torch.arange(9) - 1}, "expected rows from 0 to 8, got -1 to 7"),
+        ({"rows": torch.arange(9) + 1}, "expected rows from 0 to 8, got 1 to 9"),
+        ({"rows": torch.arange(9).float()}, r"expected rows as int64 \(n,\), got float32"),
+        (
+            {"values": torch.zeros(9, 2, 4, requires_grad=True)},
+            r"expected a plain tensor, got one with a gradient; take",
+        ),
+        (
+            {"values": torch.zeros(9, 2, 4).to_sparse()},
+            r"expected a plain tensor, got a torch.sparse_coo one; take its",
+        ),
+        ({"values": torch.zeros(9, 2, 4, device="meta")}, "train tensors on the CPU, got one on meta"),
+        (None, "expected train as Images or Tokens, got None"),
+    ],
+)
+def test_tokens_of_a_plugin_are_looked_at_also_where_they_share_a_store(monkeypatch, given, told):
+    monkeypatch.setattr(first_calls, "CHECKED", 0)  # as in a run, where nothing looks at annotations
+    plain = {"values": torch.rand(9, 2, 4), "labels": torch.arange(9) % 2, "mask": None, "rows": torch.arange(9)}
+
+    def make():
+        train = None if given is None else Tokens(**{**plain, **given})
+        return Dataset("mine", ("a", "b"), train, Tokens(**plain), Tokens(**plain), "f", "made up")
+
+    with pytest.raises(UserError, match=told):
+        of_a_plugin(monkeypatch, make)
 
 
 @pytest.mark.parametrize("marks", [1, 3])
