@@ -135,6 +135,7 @@ def extract(
         raise UserError(
             f"features: expected fixed training images, got {data.name}, which makes new ones for every epoch"
         )
+    _tell_left_out(data)
     extraction = _Extraction(backbone, data, file, kind, batch)
     with _told_unwritten(file):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -143,6 +144,15 @@ def extract(
                 extraction.expect_own(file, _header_of(file))
             else:
                 extraction.write()
+
+
+def _tell_left_out(data: Dataset[Any]) -> None:
+    """Tells what a file of features does not have of its data set."""
+    if data.left_out:
+        note(f"features: {data.name}: {data.left_out}", err=True)
+    if data.conditions:
+        known = ", ".join(map(shown, data.conditions))
+        note(f"features: {data.name}: not in the file: how test images were made ({known})", err=True)
 
 
 @contextlib.contextmanager

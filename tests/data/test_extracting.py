@@ -388,6 +388,15 @@ def test_objects_stay_together_and_new_images_for_every_epoch_are_refused(tmp_pa
         extract(drawn(), load("diverse-multimnist5k"), tmp_path / "y.safetensors")
 
 
+def test_what_the_file_does_not_have_of_its_data_is_told(tmp_path, capfd):
+    data = load("take:200:mnist5k")
+    more = replace(data, left_out="3 files not used", conditions={"azimuth": torch.zeros(40)})
+    extract(drawn(layer="features.3"), more, tmp_path / "x.safetensors")
+    told = capfd.readouterr().err
+    assert "features: take:200:mnist5k: 3 files not used\n" in told
+    assert "features: take:200:mnist5k: not in the file: how test images were made (azimuth)\n" in told
+
+
 def test_features_are_not_extracted_from_features(tmp_path):
     with pytest.raises(UserError, match="expected a data set of pictures, got token-pairs"):
         extract(drawn(), load("token-pairs"), tmp_path / "x.safetensors")
