@@ -48,17 +48,19 @@ class PluginError(UserError):
 
 
 class Diverged(Exception):
-    """Training produced a loss that is not finite.
+    """Training produced a loss that is not finite, or a network whose answers are not.
 
     Args:
-        step: the optimizer step, counted from 0, at which it happened.
+        step: the optimizer step, counted from 0, at which the loss was; None if a step after which none was taken.
     """
 
-    def __init__(self, step: int):
-        super().__init__(f"the loss was not finite at step {step}")
+    def __init__(self, step: int | None):
+        super().__init__(
+            "answers were not finite after a step" if step is None else f"the loss was not finite at step {step}"
+        )
         self.step = step
 
-    def __reduce__(self) -> tuple[type["Diverged"], tuple[int]]:
+    def __reduce__(self) -> tuple[type["Diverged"], tuple[int | None]]:
         return Diverged, (self.step,)
 
 

@@ -87,7 +87,7 @@ def fit(
         the epochs, in order.
 
     Raises:
-        Diverged: the loss was not finite; the step is named.
+        Diverged: the loss was not finite, and the step is named; or answers to held-out images were not.
         UserError: the loss does not suit the network, it has no decoder where one is needed, or held-out images are to
             be trained on of a data set whose training images are made anew for every epoch.
     """
@@ -351,7 +351,11 @@ class Evaluation:
 
 @torch.no_grad()
 def evaluate(network: nn.Module, images: Images | Tokens, recipe: Recipe, device: torch.device) -> Evaluation:
-    """The answers of a network, in evaluation mode, and the loss that it was trained with."""
+    """The answers of a network, in evaluation mode, and the loss that it was trained with.
+
+    Raises:
+        Diverged: a score is not finite.
+    """
     if recipe.loss == OWN:
         return _objective_of(network, images, recipe, device)
     was_training = network.training
@@ -368,6 +372,8 @@ def evaluate(network: nn.Module, images: Images | Tokens, recipe: Recipe, device
         losses.append((loss if added is None else loss + added) * len(labels))
     network.train(was_training)
     found = torch.cat(scores).cpu()
+    if not bool(found.isfinite().all()):  # of which the first class would be the highest
+        raise Diverged(None)
     predicted = answers(found, images.labels)
     correct = is_right(predicted, images.labels)
     total = float(torch.stack(losses).sum())
@@ -375,7 +381,11 @@ def evaluate(network: nn.Module, images: Images | Tokens, recipe: Recipe, device
 
 
 def _objective_of(network: nn.Module, images: Images | Tokens, recipe: Recipe, device: torch.device) -> Evaluation:
-    """The mean of a network's own objective, in evaluation mode, with the same random numbers for whoever asks."""
+    """The mean of a network's own objective, in evaluation mode, with the same random numbers for whoever asks.
+
+    Raises:
+        Diverged: it is not finite.
+    """
     was_training = network.training
     network.eval()
     draws, losses = _generator(device, 0, 0, 3), []
@@ -386,6 +396,8 @@ def _objective_of(network: nn.Module, images: Images | Tokens, recipe: Recipe, d
     network.train(was_training)
     nothing = torch.empty(0, dtype=torch.long)
     mean = float(torch.stack(losses).sum()) / len(images)
+    if not math.isfinite(mean):
+        raise Diverged(None)
     return Evaluation(nothing, nothing.bool(), mean, math.nan, torch.empty(0, 0))
 
 

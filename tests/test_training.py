@@ -13,7 +13,7 @@ from routebench.errors import Diverged
 from routebench.models import build
 from routebench.models.network import routing_methods
 from routebench.recipe import Moment
-from routebench.registry import losses, routing
+from routebench.registry import losses, routing, schedules
 from routebench.training import Epoch, evaluate
 from tests.short_fits import CPU, RECIPES, SHORT, curves, network_of, same_weights, sixty_digits, trained
 
@@ -71,6 +71,20 @@ class TestDivergence:
             trained(data, recipe, network=network_of(None, model="cnn-small"))
         assert raised.value.step in (1, 2)  # the first loss comes before the first update
         assert f"step {raised.value.step}" in str(raised.value)
+
+    @pytest.mark.parametrize("train_on", ["train", "all"])
+    def test_a_last_step_that_explodes_is_no_answer(self, data, monkeypatch, train_on):
+        """Of scores that are no numbers, the first class would be the highest, and some of these are right."""
+        last = 2 if train_on == "train" else 3
+        monkeypatch.setitem(schedules.entries, "leap", lambda recipe, moment: 1e30 if moment.step == last else 1e-2)
+        recipe = replace(SHORT, epochs=1, schedule="leap", loss="cross-entropy", train_on=train_on)
+
+        def measure():
+            network = trained(data, recipe, network=network_of(None, model="cnn-small"))[0]
+            return evaluate(network, data.train, recipe, CPU)
+
+        with pytest.raises(Diverged, match="answers were not finite after a step"):
+            measure()
 
     @pytest.mark.parametrize("bad_step", [0, 2, 4])
     def test_step_is_the_first_whose_loss_is_not_finite(self, data, monkeypatch, bad_step):

@@ -34,6 +34,7 @@ class Tuning(Protocol):
         data, where = load(request.data), dict(options)
         try:
             fit = context.fit(request)
+            score = _score(fit, data, request, context)
         except Diverged:
             chance = 100 / len(data.classes)
             return Measurement(
@@ -44,7 +45,7 @@ class Tuning(Protocol):
             )
         return Measurement(
             [
-                Metric.of("score", "fold", _score(fit, data, request, context), where=where),
+                Metric.of("score", "fold", score, where=where),
                 Metric.of("diverged", "fold", 0, where=where),
                 *training_curves(fit),
                 *cost_of(fit),
