@@ -233,11 +233,11 @@ def _notes(front: Front, fronts: int) -> list[str]:
         "Numbers beside points are T, where there is room; the front has dark edges, dominated methods are pale.",
     ]
     if front.unit == STEP:
-        noise = "" if math.isnan(front.noise) else f" Costs closer than {100 * front.noise:.2g} % are noise."
-        notes.append(
+        told = (
             "Cost: a training step of the whole network, from the suite `cost`, at its largest batch, on the fastest "
-            f"back end; the shortest of its measurements.{noise}"
+            "back end; the shortest of its measurements"
         )
+        notes.append(f"{'. '.join(filter(None, (told, cost.of_noise('shortest', front.noise).capitalize())))}.")
     else:
         notes.append(
             "Cost: seconds of the shortest fit on the wall clock, in which what else ran at the time counts. Run the "

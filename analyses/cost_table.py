@@ -13,6 +13,7 @@ from routebench.analysis.cost import (
     costs_of,
     largest_layers,
     noise_in_words,
+    of_noise,
     part_in_words,
     parts_of,
     step_costs,
@@ -58,7 +59,7 @@ def _main(runs: Runs) -> Main | None:
     if steps.empty:
         return None
     title = "" if part == WHOLE else f"{part_in_words(part)[:1].upper()}{part_in_words(part)[1:]}"
-    told = f"× uniform routing, less is better; {100 * noise:.2g} % is noise"
+    told = "; ".join(filter(None, ("× uniform routing, less is better", of_noise("shortest", noise))))
     shown, small = _multiples(steps, noise), _small(runs, part)
     return Main.of(
         "training_time", "mean", title, table=steps, shown=shown, small=small, explained=told if shown else ""

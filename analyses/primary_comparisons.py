@@ -110,7 +110,8 @@ def _notes_on_images(table: DataFrame) -> Iterator[str]:
     if any(one.has_limits for one in table["both"]):
         yield (
             "Answers are for these test images. If they were drawn anew too, intervals would be wider (thin lines): "
-            f"{_decided(table, 'both_verdict')} of {len(table)} comparisons would be decided by the same tests."
+            f"{_decided(table, 'both_verdict')} of {wording.plural(len(table), 'comparison')} would be decided by the "
+            "same tests."
         )
     lost = [row for row in table.to_dict("records") if on_these_images_alone(row)]
     if lost:

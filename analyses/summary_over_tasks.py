@@ -149,7 +149,8 @@ def _row(label: str, pairs: Tasks) -> dict[str, object]:
 
 def _counted(row: Row) -> str:
     """` (9 of 10 seeds)` where some have no result."""
-    return f" ({row['finished']} of {row['planned']} seeds)" if row["finished"] < row["planned"] else ""
+    done, planned = row["finished"], row["planned"]
+    return f" ({done} of {wording.plural(planned, 'seed')})" if done < planned else ""
 
 
 def _colours(parts: tuple[Runs, ...]) -> dict[str, str]:

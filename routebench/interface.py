@@ -28,6 +28,7 @@ from routebench.options import (
     described,
     takes,
 )
+from routebench.quantities import plural
 from routebench.registry import plugins_of_environment
 
 if TYPE_CHECKING:
@@ -132,8 +133,8 @@ class SuiteRun:
 
     def _remarks(self) -> list[str]:
         counts = self.counts
-        failed = f"{counts.failed} of {counts.cells} runs have no result; the same call tries them again"
-        left = f"the budget left {counts.left} of {counts.cells} runs; the same call goes on with them"
+        failed = f"no result of {counts.failed} of {plural(counts.cells, 'run')}; the same call tries again"
+        left = f"the budget left {counts.left} of {plural(counts.cells, 'run')}; the same call goes on"
         return [*([failed] if counts.failed else []), *([left] if counts.left else []), *self.warnings]
 
 

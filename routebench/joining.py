@@ -14,6 +14,7 @@ from routebench.engine.isolation import import_plugin, with_plugins
 from routebench.errors import UserError
 from routebench.interface import check, only
 from routebench.options import RankOptions, described, takes
+from routebench.quantities import plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -61,7 +62,7 @@ class Placement:
         return "\n".join(shown)
 
     def _remarks(self) -> list[str]:
-        left = f"the budget left {self.left} runs; the same call goes on with them"
+        left = f"the budget left {plural(self.left, 'run')}; the same call goes on"
         return [*self.told, *([left] if self.left else [])]
 
 

@@ -1,4 +1,4 @@
-"""Durations, sizes and seeds, as people write them."""
+"""Durations, sizes, seeds and counts, as people write them."""
 
 import math
 import re
@@ -12,6 +12,11 @@ SEEDS = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?", re.ASCII)
 LARGEST_SEED = 10**9
 """Training makes of a seed numbers that are 7 million times as large, and torch takes those of 64 bits."""
 PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 seed`, `3 seeds`; of a part, `0 of 1 seed` by the number of all."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def seconds(text: str) -> float:

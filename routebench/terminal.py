@@ -5,9 +5,11 @@ import io
 import json
 import logging
 import math
+import shutil
 import sys
+import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -22,6 +24,9 @@ PIPE_WIDTH = 200
 """Characters in a line of a table that is not printed to a terminal."""
 STAND_INS = {"−": "-", "–": "-", "×": "x", "±": "+/-", "≥": ">=", "≤": "<=", "→": "->", "…": "...", "·": "*", "’": "'"}
 """Replacements for the signs that tables and messages are written with."""
+NARROWEST = 30
+"""Letters that the last column of a table keeps, where a terminal has room for no more."""
+INDENT = "    "
 LOUD = ("matplotlib", "torch.utils")
 """Loggers of libraries that tell of folders and tools which nobody asked for."""
 REMARKS = ("CUDA initialization", "Can't initialize NVML", "Failed to initialize NumPy")
@@ -98,6 +103,65 @@ def _for_json(value: Any) -> Any:
     if isinstance(known, float):
         return known if math.isfinite(known) else None
     return None if type(known).__name__ in ("NAType", "NaTType") else str(known)
+
+
+def room(indent: str = "") -> int | None:
+    """The letters in a line of the terminal, less an indentation; None for output to a file or pipe: nothing is cut."""
+    return shutil.get_terminal_size().columns - len(indent) if sys.stdout.isatty() else None
+
+
+def folded(text: str, width: int | None) -> str:
+    """A text whose longer lines are broken between words, and go on two letters further in.
+
+    Args:
+        text: of any number of lines.
+        width: letters that fit in a line; None where they may have any number.
+    """
+    return "\n".join(one for line in text.split("\n") for one in _fold(line, width))
+
+
+def in_columns(
+    rows: Iterable[Sequence[str]], width: int | None, *, titles: Sequence[str] = (), names: int = 1
+) -> Iterator[str]:
+    """The lines of a table, its columns below each other; those without any text are left out.
+
+    Where that does not fit, the last column is folded; where it has no room either, each row is a paragraph.
+
+    Args:
+        rows: their texts.
+        width: letters that fit in a line; None where they may have any number.
+        titles: of the columns; none for a table without a head.
+        names: number of columns, from the first, that name a row.
+    """
+    rows = [*rows]
+    table = [tuple(titles), *rows] if titles else rows
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
+    kept = [place for place, most in enumerate(widths) if most]
+    widths = [max(len(row[place]) for row in table) for place in kept]
+    lines = [[row[place] for place in kept] for row in table] if kept else []
+    before = sum(widths[:-1]) + 2 * len(widths[:-1])
+    least = max([NARROWEST, *(len(word) for line in lines for word in line[-1].split())])
+    if width is None or before + (widths or [0])[-1] <= width or width - before >= least:
+        for line in lines:
+            start = "".join(f"{cell:<{most}}  " for cell, most in zip(line[:-1], widths[:-1], strict=True))
+            yield from _fold(f"{start}{line[-1]}".rstrip(), width, " " * before)
+        return
+    for row in rows:
+        told = [f"{title.lower()} {cell}".strip() for title, cell in zip(titles or [""] * len(row), row, strict=True)]
+        yield from _fold("  ".join(row[:names]), width)
+        left = "; ".join(told[place] for place in kept if place >= names and row[place] not in ("", "–"))
+        yield from _fold(f"{INDENT}{left}".rstrip(), width, INDENT)
+
+
+def _fold(line: str, width: int | None, further: str | None = None) -> list[str]:
+    """The line in pieces that fit, where words do; those behind the first are indented."""
+    if width is None or len(line) <= width:
+        return [line]
+    own = " " * (len(line) - len(line.lstrip()) + 2) if further is None else further
+    return textwrap.wrap(
+        line, max(width, len(own) + 1), subsequent_indent=own, break_long_words=False, break_on_hyphens=False,
+        replace_whitespace=False,
+    )  # fmt: skip
 
 
 def console_of_notes() -> "Console":

@@ -317,7 +317,7 @@ def test_a_finished_suite_shows_table_and_report_and_status(call, tmp_path):
     assert f"report: {page.relative_to(tmp_path)}" in done.out
     assert "How bright are digits?" in page.read_text()
     again = small_suite(call)
-    assert "4 of them done before" in again.out
+    assert "4 done before" in again.out
     assert table_of(again.out) == table_of(done.out)
 
 
@@ -335,7 +335,7 @@ def test_a_method_that_was_given_up_can_be_taken_out(call, tmp_path):
     assert not any("gone" in file.read_text() for file in (tmp_path / "results" / "records").iterdir())
     again = small_suite(call)
     assert (again.code, table_of(again.out)) == (0, table_of(before.out))
-    assert "4 of them done before" in again.out
+    assert "4 done before" in again.out
 
 
 def test_doctor_examines_the_machine(call):

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from routebench.catalogue import shown_as
+from routebench.quantities import plural
 
 SPELLED = re.compile(r"(?P<name>[^\[( ]+)(?:\[(?P<params>.*?)\])?(?: \((?P<variant>.*)\))?")
 BASELINE, CONTROL, STAR = "uniform", "control", "★ "
@@ -128,7 +129,7 @@ class Method:
     @property
     def counted(self) -> str:
         """` (2 of 4 seeds)` where some are missing; empty where all have a result."""
-        return f" ({len(self.finished)} of {len(self.planned)} seeds)" if self.missing else ""
+        return f" ({len(self.finished)} of {plural(len(self.planned), 'seed')})" if self.missing else ""
 
     @property
     def text(self) -> str:

@@ -382,7 +382,8 @@ def untested(runs: Runs, differences: Iterable[Estimate]) -> list[str]:
         )
     uneven = sum(one.kind == UNEVEN for one in found)
     fallen = [
-        f"{Method.of(label).title} ({out.count} of {out.seeds} seeds, up to {out.depth:.1f} points {way} the others)"
+        f"{Method.of(label).title} ({out.count} of {wording.plural(out.seeds, 'seed')}, up to {out.depth:.1f} points "
+        f"{way} the others)"
         for (label, _), sides in (falling(runs).items() if uneven else ())
         for out, way in zip(sides, ("below", "above"), strict=True)
         if out.count

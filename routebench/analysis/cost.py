@@ -203,9 +203,18 @@ def size_of_layer(part: str) -> tuple[int, int] | None:
 
 
 def noise_in_words(costs: Costs) -> str:
-    """`noise floor of single measurements 3 %`, or that none is known."""
-    known = f"noise floor of single measurements {100 * costs.noise:.2g} %"
-    return "noise floor unknown" if math.isnan(costs.noise) else known
+    """`single times closer than 3 % are noise`, or that nothing is known of that."""
+    return of_noise("single", costs.noise) or "how far single times differ is unknown"
+
+
+def of_noise(which: str, noise: float) -> str:
+    """`shortest times closer than 6.5 % are noise`: each noise says of which times it is; empty where none is known.
+
+    Args:
+        which: times of one thing are meant, `single` ones or the `shortest` of all.
+        noise: a share.
+    """
+    return "" if math.isnan(noise) else f"{which} times closer than {100 * noise:.2g} % are noise"
 
 
 LINE_COLUMNS = (

@@ -48,7 +48,8 @@ class Folder:
         store: that reads the folder.
         kept: its records.
         parts: one per suite, preset, data set and model, the newest plan first.
-        plans: for each part, by its name, the plan file's content without its runs.
+        plans: for each part, by its name, the plan file's content without its runs, and in `caveats` those of all its
+            plans, the newest first.
         origins: the folders that it was put together from, the user's own first; empty where it is one.
     """
 
@@ -119,7 +120,8 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
             yours=_yours_of(cells, content, packed=is_packed(path)),
         )  # fmt: skip
         parts.append(part)
-        plans[part.name] = facts
+        others = [str(content[name].get("caveat", "")) for name in reversed([*cells["plan"].unique()])]
+        plans[part.name] = {**facts, "caveats": [str(facts.get("caveat", "")), *others]}
     if not parts:  # plans of no method and no model, which no suite makes
         raise NothingPlanned(path, store.warnings)
     return Folder(store, kept, tuple(parts), plans)

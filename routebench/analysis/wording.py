@@ -8,10 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from routebench import quantities
 from routebench.analysis._method import CONTROL
 from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 NOTHING, UNBROKEN = "–", "\N{NO-BREAK SPACE}"
+
+plural = quantities.plural
 
 FORMER = {
     "equal and random shares": "uniform and random coupling",
@@ -125,11 +128,6 @@ def seconds(value: float) -> str:
     if math.isnan(value):
         return NOTHING
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
-
-
-def plural(number: int, noun: str) -> str:
-    """`1 seed`, `3 seeds`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def listed(things: Sequence[object], most: int = 4) -> str:

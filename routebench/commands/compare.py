@@ -9,7 +9,7 @@ import click
 from routebench.commands.options import PATH, of
 from routebench.errors import shown
 from routebench.options import CompareOptions
-from routebench.terminal import answer, tell
+from routebench.terminal import answer, room, tell
 
 FORMATS = {"text": "as_text", "markdown": "as_markdown", "json": "as_json"}
 
@@ -49,7 +49,8 @@ def command(base: Path, head: Path, gate: bool, form: str, output: Path | None, 
     for side in (found.base, found.head):
         for warning in side.warnings:
             click.echo(f"warning: {shown(side.path)}: {warning}", err=True)
-    written = str(getattr(comparing, FORMATS[form])(found))
+    fitting = {"width": room()} if form == "text" and output is None else {}
+    written = str(getattr(comparing, FORMATS[form])(found, **fitting))
     if output is None:
         tell(written.removesuffix("\n"))
     else:

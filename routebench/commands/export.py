@@ -10,6 +10,7 @@ import click
 from routebench.commands import options
 from routebench.errors import UserError, shown
 from routebench.options import SuiteOptions
+from routebench.quantities import plural
 from routebench.terminal import answer, tell, voice
 
 if TYPE_CHECKING:
@@ -100,5 +101,5 @@ def _write_runs(opened: "Folder", choice: "Choice", to: str, format_: str | None
         click.echo("nothing was measured yet", err=True)
         answer(lambda: {"folder": None, "runs": 0})
         sys.exit(options.NOTHING_MEASURED)
-    tell(f"export: {runs:,} runs in {shown(output)}; next: `{SHOWN_BY[to].format(shlex.quote(shown(output)))}`")
+    tell(f"export: {plural(runs, 'run')} in {shown(output)}; next: `{SHOWN_BY[to].format(shlex.quote(shown(output)))}`")
     answer(lambda: {"folder": output, "runs": runs})

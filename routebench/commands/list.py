@@ -1,6 +1,5 @@
 """`routebench list`: what there is to run."""
 
-from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -9,7 +8,7 @@ from routebench.catalogue import KINDS, presets_told
 from routebench.commands import options
 from routebench.errors import unknown
 from routebench.options import Execution
-from routebench.terminal import answer, tell
+from routebench.terminal import answer, in_columns, room, tell
 
 
 def _kinds(_context: click.Context, _argument: click.Parameter, incomplete: str) -> list[str]:
@@ -32,16 +31,9 @@ def command(kind: str | None, plugins: tuple[str, ...]) -> None:
     for name in asked:
         if kind is None:
             tell(f"{name}:")
-        for line in _aligned(presets_told(known[name]) if name == "presets" else map(_row, known[name])):
+        titles, *rows = presets_told(known[name]) if name == "presets" else [(), *map(_row, known[name])]
+        for line in in_columns(rows, room("  "), titles=titles, names=2 if titles else 1):
             tell(f"  {line}")
-
-
-def _aligned(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The rows as lines, with their columns below each other."""
-    rows = [*rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True) if width).rstrip()
 
 
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from routebench.commands import options
+from routebench.quantities import plural
 from routebench.terminal import answer, tell
 
 
@@ -33,7 +34,7 @@ def command(folders: tuple[Path, ...], output: Path) -> None:
             tell(f"  {told}")
     nets = f" and {found.fits:,} trained networks" if found.fits else ""
     both = f", {found.shared:,} of them in several with equal numbers" if found.shared else ""
-    tell(f"merged: {found.runs:,} runs of {len(folders)} folders{both}{nets}, in {shown(output)}")
+    tell(f"merged: {plural(found.runs, 'run')} of {plural(len(folders), 'folder')}{both}{nets}, in {shown(output)}")
     answer(lambda: vars(found))
     if found.warnings:
         sys.exit(options.SOME_FAILED)

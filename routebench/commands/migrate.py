@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from routebench.commands import options
+from routebench.quantities import plural
 from routebench.terminal import answer, tell
 
 
@@ -24,12 +25,12 @@ def command(folder: Path, output: Path) -> None:
     for told in found.left_out:
         click.echo(f"warning: left out: {told}", err=True)
     for reason, count in found.unknown.items():
-        tell(f"{count:,} runs stay results of the code that made them: {reason}")
+        tell(f"{plural(count, 'run')} kept as of the code that made them: {reason}")
     for part, count in sorted(found.older.items()):
-        tell(f"{count:,} runs are of an older version of a part, {part}: `suite` measures them anew")
+        tell(f"{plural(count, 'run')} of an older version of a part, {part}: `suite` measures them anew")
     for old, new in found.digests.items():
         tell(f"settings chosen from trials {old} are of trials {new} now")
     known = len(found.cells) - found.unknown.total()
     nets = f", with {found.fits:,} trained networks" if found.fits else ""
-    tell(f"migrated: {known:,} of {len(found.cells):,} runs{nets} in {shown(output)}")
+    tell(f"migrated: {known:,} of {plural(len(found.cells), 'run')}{nets} in {shown(output)}")
     answer(lambda: {"folder": output, **vars(found)})

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from routebench.commands import options
+from routebench.quantities import plural
 from routebench.terminal import answer, tell
 
 
@@ -34,7 +35,7 @@ def command(folder: Path, output: Path, unpacks: bool, networks: bool) -> None:
         with options.warning_of(store), contextlib.suppress(UserError):  # of an earlier schema, which `migrate` reads
             store.records()
             store.tell_lost()
-        tell(f"unpacked: {files:,} files in {shown(output)}")
+        tell(f"unpacked: {plural(files, 'file')} in {shown(output)}")
         answer(lambda: {"folder": output, "files": files})
         return
     store = existing(folder)
@@ -48,5 +49,5 @@ def command(folder: Path, output: Path, unpacks: bool, networks: bool) -> None:
         sys.exit(options.NOTHING_MEASURED)
     held = pack(folder, output, networks=networks)
     size = sum(file.stat().st_size for file in output.glob("*.parquet"))
-    tell(f"published: {held:,} files of {count:,} results in {shown(output)}, {size / 1e6:.1f} MB")
+    tell(f"published: {plural(held, 'file')} of {plural(count, 'result')} in {shown(output)}, {size / 1e6:.1f} MB")
     answer(lambda: {"folder": output, "files": held, "results": count, "bytes": size})

@@ -11,6 +11,7 @@ from routebench.commands import options
 from routebench.commands.options import NOTHING_MEASURED, SOME_FAILED
 from routebench.errors import shown
 from routebench.options import RankOptions
+from routebench.quantities import plural
 from routebench.terminal import PIPE_WIDTH, answer, console_of_notes, note, tell, voice
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def command(method: str, dry_run: bool, **asked: Any) -> None:
         tell(f"page: {shown(found.page)}")
     answer(lambda: _as_plain(found))
     if found.left:
-        tell(f"the budget left {found.left} runs; the same command goes on with them")
+        tell(f"the budget left {plural(found.left, 'run')}; the same command goes on")
         sys.exit(SOME_FAILED)
     if found.standing is None or not found.standing.seeds:
         sys.exit(NOTHING_MEASURED)
@@ -69,7 +70,7 @@ class OnTerminal:
 
         queue, cells = planned.queue, len(planned.plan.cells)
         ahead = f"{planned.config.device}{time_ahead(queue, planned.config.jobs)}" if queue.left else "nothing to run"
-        self.say(f"{planned.title}: {cells} runs, {len(planned.status.cached)} of them done before ({ahead})")
+        self.say(f"{planned.title}: {plural(cells, 'run')}, {len(planned.status.cached)} done before ({ahead})")
         with Display(console_of_notes(), Follower(planned)) as listener:
             yield listener
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from routebench.commands import options
+from routebench.quantities import plural
 from routebench.terminal import answer, tell
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def command(folder: Path, verify: bool, tells_code: bool) -> None:
         counts = cells["status"].value_counts()
         told = ", ".join(f"{counts[state]} {state}" for state in counts.index.astype(str))
         suite_name, preset, data = map(str, names)
-        tell(f"{suite_name}, {preset_in_words(preset)}, {data}: {told} of {len(cells)} runs")
+        tell(f"{suite_name}, {preset_in_words(preset)}, {data}: {told} of {plural(len(cells), 'run')}")
         without = cells[~cells["status"].isin(["ok", "not run"]) | (cells["reason"] != "")].to_dict("records")
         for row in without:
             steps = f" T={row['iterations']}" if isinstance(row["iterations"], int) else ""
@@ -45,7 +46,8 @@ def command(folder: Path, verify: bool, tells_code: bool) -> None:
     for line in (*(f"  {pair}" for pair in wanted), *codes):
         tell(line)
     if verify:
-        tell(f"verified: {records} records, and {files} files that they name, are as they were written")
+        named = f"{plural(records, 'record')}, and {plural(files, 'file')} that they name"
+        tell(f"verified: {named}, are as they were written")
     more: dict[str, Any] = {"code": codes} if tells_code else {}
     more |= {"verified": {"records": records, "files": files}} if verify else {}
     answer(lambda: {"plans": plans, "wanted": wanted, **more})
@@ -66,7 +68,7 @@ def _codes(store: "Store") -> Iterator[str]:
         for record in store.records()
     )
     for (suite, commit, is_dirty), count in made.most_common():
-        yield f"code {commit}{', changed since' if is_dirty else ''}: {count} results of {suite}"
+        yield f"code {commit}{', changed since' if is_dirty else ''}: {plural(count, 'result')} of {suite}"
 
 
 def _wanted(store: "Store") -> Iterator[str]:

@@ -12,6 +12,7 @@ from routebench.commands import options
 from routebench.commands.options import NOTHING_MEASURED, SOME_FAILED, say
 from routebench.errors import shown
 from routebench.options import SuiteOptions
+from routebench.quantities import plural
 from routebench.terminal import PIPE_WIDTH, answer, console_of_notes, note, tell, voice
 
 if TYPE_CHECKING:
@@ -95,12 +96,12 @@ def _run(planned: "PlannedRun") -> "Counts":
     queue, config, cells = planned.queue, planned.config, len(planned.plan.cells)
     device = f"{len(config.devices)} GPUs" if config.devices else config.device
     left = f"{len(queue.left)} to run ({device}{time_ahead(queue, config.jobs)})" if queue.left else "nothing to run"
-    note(f"{planned.title}: {cells} runs, {len(planned.status.cached)} of them done before, {left}")
+    note(f"{planned.title}: {plural(cells, 'run')}, {len(planned.status.cached)} done before, {left}")
     _say_taken(planned, note)
     with Display(console_of_notes(), Follower(planned)) as listener:
         counts = planned.run(listener)
     if queue.left:
-        tell(f"the budget left {len(queue.left)} of {cells} runs; the same command goes on with:")
+        tell(f"the budget left {len(queue.left)} of {plural(cells, 'run')}; the same command goes on with:")
         for cell in queue.left:
             tell(f"  {cell}")
     return counts
@@ -217,7 +218,7 @@ def _report(call: "Call", folder: "Folder", beside: Path | None) -> Path:
 def _exit(counts: "Counts") -> None:
     """Leaves with the exit code of what is missing, if anything is."""
     if counts.failed:
-        tell(f"{counts.failed} of {counts.cells} runs have no result; the same command tries them again")
+        tell(f"no result of {counts.failed} of {plural(counts.cells, 'run')}; the same command tries again")
         note("`routebench forget METHOD` takes the rows of a method that you gave up out of the report")
     if counts.failed == counts.run and not counts.cached:
         sys.exit(NOTHING_MEASURED)

@@ -10,6 +10,7 @@ from routebench.commands import options
 from routebench.commands.options import PATH, SOME_FAILED
 from routebench.errors import shown
 from routebench.options import TuneOptions
+from routebench.quantities import plural
 from routebench.terminal import PIPE_WIDTH, answer, console_of_notes, note, tell, voice
 
 if TYPE_CHECKING:
@@ -89,13 +90,13 @@ def _run(planned: "PlannedRun") -> int:
     planned.write_plan()
     queue, cells = planned.queue, len(planned.plan.cells)
     where = f"{planned.config.device}{time_ahead(queue, planned.config.jobs)}" if queue.left else "nothing to run"
-    note(f"{planned.title}: {cells} trials, {len(planned.status.cached)} of them done before ({where})")
+    note(f"{planned.title}: {plural(cells, 'trial')}, {len(planned.status.cached)} done before ({where})")
     with Display(console_of_notes(), Follower(planned)) as listener:
         counts = planned.run(listener)
     if counts.left:
-        tell(f"the budget left {counts.left} of {cells} trials; the same command goes on with them")
+        tell(f"the budget left {counts.left} of {plural(cells, 'trial')}; the same command goes on")
     if counts.failed:
-        tell(f"{counts.failed} trials failed and score chance; the same command tries them again")
+        tell(f"{plural(counts.failed, 'trial')} failed, and a failure scores chance; the same command tries again")
     return counts.left + counts.failed
 
 

@@ -23,21 +23,28 @@ ORDER = (
 SMALLEST = ("Metric", "Suite", "One setting", "One method", "All methods", "Test")
 
 
-def as_text(comparison: FolderComparison) -> str:
-    """The verdict, a table of what changed, a table of what could have been detected, and where it comes from."""
+def as_text(comparison: FolderComparison, width: int | None = None) -> str:
+    """The verdict, a table of what changed, a table of what could have been detected, and where it comes from.
+
+    Args:
+        comparison: of two folders.
+        width: letters that fit in a line; None where they may have any number.
+    """
     lines = [words.verdict(comparison)]
     if rows := comparison.with_verdict(*ORDER[:3]):
-        lines += ["", *_aligned(("Verdict", *COLUMNS[:6]), [(row.verdict, *_cells_of(row)[:6]) for row in rows])]
+        changes = [(str(row.verdict), *_cells_of(row)[:6]) for row in rows]
+        lines += ["", *terminal.in_columns(changes, width, titles=("Verdict", *COLUMNS[:6]), names=2)]
     for title, cells in (("Broken in HEAD:", _broken(comparison)), ("Not run by HEAD:", _missing(comparison))):
         lines += ["", *_paragraph(title, cells)] if cells else []
     lines += ["", f"Rows: {_counts(comparison)}."]
     if seen := comparison.sensitivities:
-        lines += ["", "The smallest change that is detected 8 times in 10:", *_aligned(SMALLEST, map(_smallest, seen))]
+        table = terminal.in_columns(map(_smallest, seen), width, titles=SMALLEST)
+        lines += ["", "The smallest change that is detected 8 times in 10:", *table]
     blind = _blindness(comparison)
     lines += ["", *blind] if blind else []
     notes = [*_damaged(comparison), *comparison.notes, *_unjudged(comparison)]
     lines += ["", *notes] if notes else []
-    return "\n".join([*lines, "", *words.provenance(comparison), ""])
+    return terminal.folded("\n".join([*lines, "", *words.provenance(comparison), ""]), width)
 
 
 def as_markdown(comparison: FolderComparison, longest: int = LONGEST_COMMENT) -> str:
@@ -136,13 +143,6 @@ def _smallest(seen: Sensitivity) -> tuple[str, ...]:
     sizes = words.detectable(seen)
     levels = (sizes.get(level, NOTHING) for level in (SETTING, METHOD, ALL))
     return (seen.group.name, words.suite(seen.group), *levels, words.tests(seen))
-
-
-def _aligned(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a table for a terminal."""
-    table = [tuple(columns), *map(tuple, rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -24,6 +24,7 @@ from routebench.conformance._problems import (
     draw,
 )
 from routebench.errors import nearest
+from routebench.quantities import plural
 from routebench.registry import routing
 from routebench.routing import RoutingMethod
 
@@ -234,7 +235,8 @@ def _finding(name: str, bad: list[tuple[Case, str]], tried: list[Case], advice: 
         return Finding(name, Kind.REQUIRED, Status.OK, seen)
     case, words = bad[0]
     always = _always([case for case, _ in bad], tried)
-    seen = f"{words} at {len(bad)} of {len(tried)} inputs" + (f", always with {', '.join(always)}" if always else "")
+    common = f", always with {', '.join(always)}" if always else ""
+    seen = f"{words} at {len(bad)} of {plural(len(tried), 'input')}{common}"
     return Finding(name, Kind.REQUIRED, Status.WRONG, seen, str(case), advice)
 
 

@@ -9,6 +9,7 @@ from routebench.data import unfolded
 from routebench.engine.results import TRIALS, Record, Store
 from routebench.engine.suites import FIRST_SEED, Cell, ChosenPoint, ChosenSettings, Plan, digest_of
 from routebench.errors import UserError
+from routebench.quantities import plural
 
 Entry = tuple[str, str, int | None]
 """Label, network and T."""
@@ -82,9 +83,8 @@ def to_repeat(plan: Plan) -> str:
         return ""
     entries = {(cell.label, cell.identity.model, cell.identity.iterations) for cell in plan.cells if not cell.broken}
     more = len(entries) * tuning.finalists * tuning.repeats * tuning.scored
-    return (
-        f"then the best {tuning.finalists} trials of every configuration run again with other seeds: {more} runs more"
-    )
+    what = f"the best {tuning.finalists} trials of every configuration run again with other seeds"
+    return f"then {what}: {plural(more, 'run')} more"
 
 
 def told_of_kept(plan: Plan) -> str:
@@ -92,9 +92,10 @@ def told_of_kept(plan: Plan) -> str:
     if plan.kept is None:
         return ""
     who = "; ".join(one.title for one in plan.kept.choices)
+    count = plural(len(plan.kept.choices), "configuration")
     return (
-        f"{len(plan.kept.choices)} configurations keep the settings that suite {plan.kept.suite} brings, each the best "
-        f"of {plan.kept.trials} trials as well ({who}); without --method and --plugin, all are tuned"
+        f"the settings that suite {plan.kept.suite} brings are kept for {count}, each the best of "
+        f"{plan.kept.trials} trials as well ({who}); without --method and --plugin, all are tuned"
     )
 
 
@@ -174,7 +175,7 @@ def at_ends(plan: Plan, settings: ChosenSettings) -> list[str]:
         for end, word in ((min(values), "lowest"), (max(values), "highest")):
             who = [one.title for one in settings.choices if one.point.get(name) == end]
             if who:
-                count = f"{len(who)} of {len(settings.choices)} configurations"
+                count = f"{len(who)} of {plural(len(settings.choices), 'configuration')}"
                 lines.append(f"{name}: the {word} value tried, {end:g}, is the best for {count} ({'; '.join(who)})")
     return lines
 

@@ -7,6 +7,7 @@ import json
 from pandas import DataFrame
 
 from routebench.analysis.folder import Folder
+from routebench.analysis.wording import plural
 from routebench.atomic import encoded
 from routebench.engine.results import Store
 from routebench.errors import UserError
@@ -57,8 +58,9 @@ def _rows_of(store: Store, choice: Choice, command: str) -> tuple[DataFrame, Pro
 
 def _csv_of(rows: DataFrame, origin: Provenance) -> bytes:
     """Rows as CSV below lines that start with `#`. All text is quoted, so that a `#` inside it starts no comment."""
+    counts = f"{plural(len(rows), 'row')} of {plural(len(origin.cells), 'run')}"
     lines = [
-        f"# {len(rows)} rows of {len(origin.cells)} runs; written by: {' '.join(origin.command.split())}",
+        f"# {counts}; written by: {' '.join(origin.command.split())}",
         f"# read with {READ}; an empty field is a missing value or an empty text",
         "# text that a spreadsheet would take for a formula has ' before it",
         "# provenance is JSON: of all runs, then for each run what is its own",

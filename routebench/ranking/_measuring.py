@@ -20,7 +20,7 @@ from routebench.engine.tuning import choose
 from routebench.errors import UserError
 from routebench.notation import parse
 from routebench.options import Execution, RankOptions, SuiteOptions, TuneOptions, options_of
-from routebench.quantities import spoken
+from routebench.quantities import plural, spoken
 from routebench.ranking._boards import Board, PublishedBoard
 from routebench.ranking._standing import expect_same
 
@@ -249,8 +249,8 @@ def _first_look(measured: Measured, board: Board) -> str:
     if not found.known:
         return "first look: no seed has a result yet; the reasons stand above"
     return (
-        f"first look: {found:+.1} points over uniform routing with {found.n} of {board.seeds} seeds; Ctrl-C stops "
-        "here, and the same command goes on"
+        f"first look: {found:+.1} points over uniform routing with {found.n} of {plural(board.seeds, 'seed')}; Ctrl-C "
+        "stops here, and the same command goes on"
     )
 
 
@@ -290,10 +290,10 @@ class Ahead:
     def lines(self) -> Iterator[str]:
         """The same in words."""
         yield f"{self.board}; published results: {self.published}"
-        yield f"{self.trials} trials, {self.each} for each T of {self.method}, {self.trials_done} of them done before"
-        before = f"{self.runs_done} of them done before, where settings are not chosen anew"
-        what = f"{self.seeds} seeds of {self.method} with each T, and of uniform routing"
-        yield f"then {self.runs} runs: {what}, {before}"
+        yield f"{plural(self.trials, 'trial')}, {self.each} for each T of {self.method}, {self.trials_done} done before"
+        before = f"{self.runs_done} done before, where settings are not chosen anew"
+        what = f"{plural(self.seeds, 'seed')} of {self.method} with each T, and of uniform routing"
+        yield f"then {plural(self.runs, 'run')}: {what}, {before}"
         if self.seconds is not None:
             where = "for a method of median cost on the machine of the published results"
             yield f"{spoken(self.seconds)} of training, {where}"

@@ -139,11 +139,12 @@ def _missing(standing: Standing) -> list[str]:
     lost = len(standing.mine.lost) if standing.mine else 0
     ahead = standing.planned - standing.seeds - lost
     more = len(standing.reasons) - MOST_REASONS
+    of_all = f"of {wording.plural(standing.planned, 'seed')}"
     return [
-        *([f"{lost} of {standing.planned} seeds have no result, so that no verdict favours it."] if lost else []),
-        *([f"{ahead} of {standing.planned} seeds were not run yet; the same call goes on."] if ahead > 0 else []),
+        *([f"No result from {lost} {of_all}, so that no verdict favours it."] if lost else []),
+        *([f"Not run yet: {ahead} {of_all}; the same call goes on."] if ahead > 0 else []),
         *standing.reasons[:MOST_REASONS],
-        *([f"and {more} more runs without a result"] if more > 0 else []),
+        *([f"and {wording.plural(more, 'more run')} without a result"] if more > 0 else []),
     ]
 
 

@@ -11,6 +11,7 @@ from routebench.catalogue import RECIPE_PARTS, idle_settings, raised_within, shi
 from routebench.engine.results import Identity, Record, exact_bytes
 from routebench.registry import protocols
 from routebench.report._repeating import command_of, finished
+from routebench.report._tuned import Tuned, tuned_of, without_tuning
 
 SELECTION = {
     "last": "the weights of the last epoch; nothing was selected",
@@ -79,6 +80,7 @@ class Origins:
         besides: what the command names beyond these numbers; empty if nothing.
         warnings: mixtures that should not be, such as of commits.
         told: what the suite's author warns of, what was not tuned, and what could not be measured, a sentence each.
+        tuned: how settings were chosen; None where none were.
         settings: that differ between methods.
     """
 
@@ -89,12 +91,13 @@ class Origins:
     besides: str
     warnings: tuple[str, ...]
     told: tuple[str, ...]
+    tuned: Tuned | None
     settings: Differing
 
     @property
     def caveats(self) -> tuple[str, ...]:
         """Everything that weakens a comparison of methods, a sentence each."""
-        return (*self.told, *self.settings.caveat)
+        return (*self.told, *(self.tuned.sentences if self.tuned else ()), *self.settings.caveat)
 
 
 def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_samples: int | None) -> Origins:
@@ -115,7 +118,8 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
         command=command,
         besides=besides,
         warnings=(*_warnings(identities, provenance, several), *_doubts(records)),
-        told=(*_told(str(plan.get("caveat", "")), runs, records), *runs.not_measured),
+        told=(*_told(without_tuning(str(plan.get("caveat", ""))), runs, records), *runs.not_measured),
+        tuned=tuned_of(runs.data, plan.get("caveats") or [str(plan.get("caveat", ""))], _configurations(records)),
         settings=_differing(records),
     )
 

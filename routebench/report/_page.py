@@ -170,12 +170,22 @@ def _write(folder: Folder, page: Path, beside: Path, named: bool) -> Written:
         values=values_of(folder).block,
         sources=sources_of(folder.parts),
         folder=folder.title,
+        commits=_commits(sections),
         asv=asv_pages(folder.path, page),
     )
     atomic.write_output(page, text, "the report", named=named)
     shown = [*(part.blocks for part in sections), *(part.blocks for part in groups), whole]
     broken = dict.fromkeys(str(block) for blocks in shown for block in blocks if isinstance(block, Broken))
     return Written(page, (*folder.warnings, *broken), bool(broken))
+
+
+def _commits(sections: Iterable[Section]) -> str:
+    """The commit of the code that measured all runs, or how many there are: the pages of suites name each."""
+    facts = (fact for section in sections for fact in section.origins.provenance if fact.name == "commit")
+    known = dict.fromkeys(one for fact in facts for one in fact.value.split("; "))
+    if len(known) > 1:
+        return f"{len(known)} commits, which the page of each suite names"
+    return "".join(f"commit {one}" for one in known)
 
 
 def _section(folder: Folder, runs: Runs, part: str, beside: Path) -> Section:
@@ -355,7 +365,7 @@ def _chips(answered: list[Section]) -> tuple[str, ...]:
     planned = sum(len(section.runs.planned) for section in answered)
     done = sum(section.done for section in answered)
     presets = ", ".join(dict.fromkeys(section.runs.preset for section in answered))
-    return (*found, f"{presets} preset", f"{done:,} of {planned:,} runs finished")
+    return (*found, f"{presets} preset", f"{done:,} of {wording.plural(planned, 'run')} finished")
 
 
 def _range(numbers: list[int], noun: str) -> str:
@@ -364,25 +374,41 @@ def _range(numbers: list[int], noun: str) -> str:
 
 
 def _caveats(answered: list[Section]) -> tuple[str, ...]:
-    """Caveats of all suites, each once, together for suites that share them; pages name the settings that differ."""
-    tabs = dict.fromkeys(part.tab for part in answered)
-    having: dict[str, dict[str, None]] = {}
+    """Caveats of all suites, each once, together for parts that share them; pages name the settings that differ."""
+    tuned = [part.origins.tuned for part in answered if part.origins.tuned]
+    having: dict[str, list[Section]] = {}
     for part in answered:
-        for caveat in (*(part.headline.caveats if part.headline else ()), *part.origins.told):
-            having.setdefault(caveat, {})[part.tab] = None
-    together: dict[tuple[str, ...], list[str]] = {}
+        chosen = part.origins.tuned.among(tuned) if part.origins.tuned else ()
+        for caveat in dict.fromkeys((*(part.headline.caveats if part.headline else ()), *part.origins.told, *chosen)):
+            having.setdefault(caveat, []).append(part)
+    together: dict[str, list[str]] = {}
     for caveat, own in having.items():
-        together.setdefault(tuple(own), []).append(caveat)
-    told = [
-        " ".join(caveats) if len(own) == len(tabs) else f"{wording.listed(own, 9)}: {' '.join(caveats)}"
-        for own, caveats in together.items()
-    ]
+        together.setdefault(_where(own, answered), []).append(caveat)
+    told = [" ".join(filter(None, (f"{where}:" if where else "", *caveats))) for where, caveats in together.items()]
     differing = dict.fromkeys(name for part in answered for name in part.origins.settings.names)
     if differing:
         told.append(
             f"Methods differ in more than routing: {wording.listed([*differing], 9)}. The page of a suite says how."
         )
     return tuple(told)
+
+
+def _where(own: Sequence[Section], answered: Sequence[Section]) -> str:
+    """`Accuracy and Attacks`: the suites of some parts; `Accuracy (mnist)` where others of a suite are not among them.
+
+    Empty where all parts are.
+    """
+    if len(own) == len(answered):
+        return ""
+    told = []
+    for tab in dict.fromkeys(part.tab for part in own):
+        every = [part.runs for part in answered if part.tab == tab]
+        some = [part.runs for part in own if part.tab == tab]
+        of = next((key for key in ("data", "model") if len({getattr(one, key) for one in every}) > 1), "preset")
+        sets = [one.data for one in every]
+        names = [images_in_words(one.data, sets) if of == "data" else str(getattr(one, of)) for one in some]
+        told.append(tab if len(some) == len(every) else f"{tab} ({wording.listed([*dict.fromkeys(names)], 9)})")
+    return wording.listed(told, 9)
 
 
 def _document_title(sections: list[Section]) -> str:

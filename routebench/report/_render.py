@@ -4,7 +4,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -29,7 +29,7 @@ def render(**found: Any) -> str:
 
     Args:
         found: the variables of the template: `sections`, `together`, `whole`, `summary`, `title`, `values`, `sources`,
-            `folder`, `asv`.
+            `folder`, `commits`, `asv`.
     """
     return rendered("routebench.report", "page.html", **found, styles=STYLES, scripts=SCRIPTS, glossary=GLOSSARY)
 
@@ -56,10 +56,12 @@ def rendered(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    version, address = _of_project()
     environment.filters |= {"unbroken": unbroken, "images_in_words": images_in_words}
     return environment.get_template(template).render(
         **found,
-        version=_version(),
+        version=version,
+        address=address,
         light=[(NAMES[colour], colour) for colour in ON_DARK],
         dark=[(NAMES[colour], ON_DARK[colour]) for colour in ON_DARK],
         style=of_package("routebench.report", "templates", styles) + of_package(package, "templates", own),
@@ -69,12 +71,17 @@ def rendered(
 
 
 def unbroken(sentence: str) -> str:
-    """The sentence, with no line break inside `T = 2`."""
-    return re.sub(r"\bT = (?=\d)", "T\u00a0=\u00a0", sentence)
+    """The sentence, with no line break inside `T = 2` and `6, 2`."""
+    return re.sub(r"(?<=\d), (?=\d)", ",\u00a0", re.sub(r"\bT = (?=\d)", "T\u00a0=\u00a0", sentence))
 
 
-def _version() -> str:
+def _of_project() -> tuple[str, str]:
+    """The version, and the address of the code if `[project.urls]` declares one; both empty if nothing is installed."""
     try:
-        return version("routebench")
+        known = metadata("routebench")
     except PackageNotFoundError:  # run from a checkout that was never installed
-        return ""
+        return "", ""
+    pairs = (line.partition(", ") for line in known.get_all("Project-URL") or ())
+    urls = {label.lower(): address for label, _, address in pairs if address.startswith(("https://", "http://"))}
+    named = (urls[label] for label in ("repository", "source", "source code", "code", "homepage") if label in urls)
+    return known["Version"], next(named, next(iter(urls.values()), ""))

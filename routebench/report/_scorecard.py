@@ -395,8 +395,8 @@ def _mark(question: Question, method: Method, reach: float) -> Mark | None:
     if key not in question.means:
         return None
     counted = question.counted.get(key, "")
-    of_value, of_gain = (1, 2) if question.main.unit == "%" else (question.main.digits,) * 2
-    value = f"{question.means[key]:±.{of_value}}{counted}"
+    decimals = 1 if question.main.unit == "%" else question.main.digits  # where no interval says how many
+    value = f"{question.means[key]:±.{decimals}}{counted}"
     if key not in question.gains:
         text, small = question.texts.get(key, (value, ""))
         return Mark("ns", "", "", text, "", small=small)
@@ -405,8 +405,7 @@ def _mark(question: Question, method: Method, reach: float) -> Mark | None:
     if verdict in (Verdict.BETTER, Verdict.WORSE):
         kind = "other" if question.main.higher_is_better is None else str(verdict)
     explored = kind != "ns" and question.explores(key)
-    digits = {} if gain.half_width > 0 else {"half_width": 10.0 ** (1 - of_gain)}
-    text = wording.rounded(gain.mean, digits.get("half_width", gain.half_width), sign=True)
+    text = wording.rounded(gain.mean, gain.half_width if gain.half_width > 0 else 10.0 ** (1 - decimals), sign=True)
     is_range = gain.has_limits and gain.half_width > 0
     interval = wording.between(gain.low, gain.high) if is_range else ""
     limits = f", 95 % interval {interval}" if interval else ""

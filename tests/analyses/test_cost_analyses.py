@@ -213,7 +213,7 @@ def test_the_first_screen_has_multiples_of_uniform_routing_and_digits_above_nois
     told = {str(method): (text, main.small[method]) for method, text in main.shown.items()}
     assert told["Uniform routing"] == ("1.0 ×", "inference 1.0 ×, 20 MB")
     assert told["EM, T = 2"] == ("1.9 ×", "inference 1.9 ×, 36 MB")  # 19 ms by 10 ms
-    assert "0 % is noise" in main.explained
+    assert "; shortest times closer than 0 % are noise" in main.explained
     rough = analyses["cost-table"](runs_of(noise=0.5, slopes={"em": 30.0})).main
     assert {text.removesuffix(" ×").count(".") for text in rough.shown.values()} == {0}
     alone = runs_of()
@@ -236,7 +236,7 @@ def test_the_reading_names_cost_back_end_and_noise(runs: Runs) -> None:
     assert reading.startswith(
         "One more iteration costs 3.2 ms and less than 0.1 MB with Dynamic and 36 ms and 8.0 MB with EM (reference)"
     )
-    assert " (routed layers, batch 128). Noise floor of single measurements " in reading
+    assert " (routed layers, batch 128). Single times closer than " in reading
     assert str(headline_of(runs)) == "\n".join(wording.sentences(reading))
 
 

@@ -149,11 +149,13 @@ def test_no_name_of_the_machine_or_the_user_is_kept(monkeypatch):
         (["suite", "cost", "--results", "/home/ann/her own"], "suite cost --results 'her own'"),
         (["suite", "cost", "--results=/home/ann/own", "--jobs", "2"], "suite cost --results=own --jobs 2"),
         (["suite", "cost", "--settings", "/home/ann/tuned.json"], "suite cost --settings tuned.json"),
+        (["suite", "cost", "--settings=../ann/tuned.json"], "suite cost --settings=tuned.json"),
+        (["suite", "cost", "--settings", "mine/tuned.json"], "suite cost --settings mine/tuned.json"),
         (["tune", "a", "--write", "/home/ann/tuned.json"], "tune a --write tuned.json"),
         (["suite", "cost", "--plugin", "mine/own.py"], "suite cost --plugin mine/own.py"),
     ],
 )
-def test_of_folders_and_settings_the_command_names_the_last_part(monkeypatch, given, told):
+def test_of_folders_and_of_settings_elsewhere_the_command_names_the_last_part(monkeypatch, given, told):
     monkeypatch.setattr("sys.argv", ["/usr/bin/routebench", *given])
     assert command_line() == f"routebench {told}"
 

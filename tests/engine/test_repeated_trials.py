@@ -161,9 +161,9 @@ def test_the_command_runs_trials_and_then_repeats(parts, tmp_path, capfd):
     told = call(*how, "--jobs", 1, "--no-isolate")
     assert told.code == 0, told.error
     assert told.out.startswith("tuned, trials for preset quick, ")
-    assert f": {2 * ENTRIES} trials, 0 of them done before" in told.out
-    assert f": {4 * ENTRIES} trials, {2 * ENTRIES} of them done before" in told.out
+    assert f": {2 * ENTRIES} trials, 0 done before" in told.out
+    assert f": {4 * ENTRIES} trials, {2 * ENTRIES} done before" in told.out
     assert "the best 2 of which ran again with another seed" in told.out
     assert call("status").out.startswith("tuned, trials for preset quick, ")
     again = call(*how, "--jobs", 1, "--no-isolate")
-    assert f": {4 * ENTRIES} trials, {4 * ENTRIES} of them done before (nothing to run)" in again.out, again.error
+    assert f": {4 * ENTRIES} trials, {4 * ENTRIES} done before (nothing to run)" in again.out, again.error

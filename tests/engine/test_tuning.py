@@ -115,7 +115,7 @@ def test_entries_that_the_user_did_not_name_keep_settings_of_the_same_budget(sui
     made = bring(suite(), tried, tmp_path)
     mine = plan(made, "quick", Choices(methods=(parse("heinsen"),), tuning=True))
     assert {cell.identity.method for cell in mine.cells} == {"heinsen"}
-    assert "3 configurations keep the settings that suite tuned brings" in told_of_kept(mine)
+    assert "the settings that suite tuned brings are kept for 3 configurations" in told_of_kept(mine)
     run_all([cell for cell in mine.cells if cell.identity.options["trial"] < 2])
     with pytest.raises(UserError, match=r"expected 4 trials .* as 3 other configurations had, got 2 and 0 so far"):
         choose(mine, store)

@@ -147,11 +147,11 @@ def test_a_clone_of_uniform_routing_differs_from_it_by_nothing(board, tmp_path):
 def test_a_seed_that_was_not_run_yet_is_not_lost(ranked):
     standing = ranked[0].standing
     waiting = replace(standing, planned=5)
-    assert "2 of 5 seeds were not run yet; the same call goes on." in ranking.told(waiting)
+    assert "Not run yet: 2 of 5 seeds; the same call goes on." in ranking.told(waiting)
     assert not any("favours" in sentence for sentence in ranking.told(waiting))
     lost = replace(waiting, mine=replace(standing.mine, lost=frozenset({3, 4})))
     rows = [replace(row, method=lost.mine) if row.is_mine else row for row in standing.rows]
-    assert "2 of 5 seeds have no result, so that no verdict favours it." in ranking.told(replace(lost, rows=(*rows,)))
+    assert "No result from 2 of 5 seeds, so that no verdict favours it." in ranking.told(replace(lost, rows=(*rows,)))
 
 
 def test_other_settings_of_the_baseline_are_refused(board, ranked):

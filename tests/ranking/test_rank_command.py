@@ -35,7 +35,7 @@ def rank(routebench_in, board):
 def test_a_call_within_a_budget_goes_on_and_a_third_has_nothing_to_do(rank, tmp_path):
     file = made.method(tmp_path)
     listed = rank(file, "--dry-run")
-    assert listed.code == 0 and "2 trials, 2 for each T of sharper, 0 of them done before" in listed.out
+    assert listed.code == 0 and "2 trials, 2 for each T of sharper, 0 done before" in listed.out
     assert "then 6 runs: 3 seeds of sharper with each T, and of uniform routing" in listed.out
     assert not (tmp_path / "own").exists()
     short = rank(file, "--budget", "1s")
@@ -64,7 +64,7 @@ def test_only_the_method_is_tuned_whatever_baselines_the_board_has(rank, routebe
     """The board `full` has a baseline without chosen settings, which the method's place does not need."""
     file = made.method(tmp_path)
     found = routebench_in("rank", file, "--board", "full", "--dry-run")
-    assert found.code == 0 and "\n16 trials, 16 for each T of sharper, 0 of them done before\n" in found.out
+    assert found.code == 0 and "\n16 trials, 16 for each T of sharper, 0 done before\n" in found.out
     assert "\nthen 20 runs: 10 seeds of sharper with each T, and of uniform routing" in found.out
 
 
@@ -181,7 +181,7 @@ def test_a_method_that_loses_seeds_is_not_flattered_by_those_that_are_left(rank,
     late = "        if self.training and votes.dense().requires_grad and self.seed % 2:\n            votes = None"
     found = rank(changed(file, late))
     assert found.code == 3, found
-    assert "of 3 seeds have no result, so that no verdict favours it" in found.out, found
+    assert "of 3 seeds, so that no verdict favours it" in found.out, found
     assert ": better" not in found.out
 
 

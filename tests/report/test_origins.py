@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from routebench.engine.suites import ChosenPoint, ChosenSettings
 from routebench.report import origins_of
+from routebench.report._tuned import tuned_of, without_tuning
 from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs, record_of
 
 
@@ -305,3 +307,70 @@ def test_code_differs_only_between_runs_of_the_same_parts():
     next(record for record in records if record["identity"]["method"] == "em")["provenance"]["code"] = "edited"
     found = found_for(records)
     assert found.warnings == ("Runs of one method differ in code: EM.",) and value(found.provenance, "code").mixed
+
+
+def tuned_on(data, told, untuned=(), **trials):
+    """How settings of a part on some data were chosen, as a plan with these choices and its records tell it."""
+    records = [record_of(one) for one in made_up_records(seeds=1, failures=False)]
+    for record in records:
+        name = trials.get(record.label.replace("-", "_"), "first")
+        tuning = None if record.label in untuned else {"trials": name, "point": {}, "score": 1.0}
+        record.identity.__dict__["tuning"] = tuning
+    return tuned_of(data, told, records)
+
+
+def plan_tells(settings, data="mnist", **others):
+    return f"Quote no time. {replace(settings, **others).told(data)} More."
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    point = ChosenPoint("em", "capsnet-small", 1, 0, 90.0, 0, 0, {})
+    return ChosenSettings("accuracy", 1, "quick", "mnist", 16, 16, "first", (point, replace(point, iterations=2)))
+
+
+def test_settings_of_several_plans_are_counted_in_the_records(chosen) -> None:
+    """Of a folder that `rank` filled with several methods, each plan knows its own alone."""
+    found = tuned_on("mnist", [plan_tells(chosen), plan_tells(chosen)], untuned=("cnn",), em="then")
+    counted, kept = found.sentences
+    own = sum(len(grid) for label, (grid, *_) in METHODS.items() if label != "cnn")
+    assert counted.startswith(
+        f"Settings of {own} of {own + 1} configurations were tuned with one budget: each has the "
+    )
+    assert counted.endswith("best of 16 trials on held-out parts of the training images of the same data set.")
+    assert kept.endswith(f"unless it reads files itself (trials first for {own - 3}, then for 3).")
+    several = tuned_on("mnist", [plan_tells(chosen), plan_tells(chosen, trials=8, planned=8)])
+    assert "were tuned: each has the best of 16 trials or 8 trials on" in several.sentences[0]
+    assert tuned_on("mnist", ["No settings were tuned."]) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "images"),
+    [
+        ("mnist", "the training images of the same data set."),
+        ("take:500:mnist", "the training images of the same data set."),
+        ("few:500:mnist", "all training images of the same data set."),
+        ("svhn", "the training images of mnist."),
+    ],
+)
+def test_images_of_a_set_are_told_apart_from_those_of_another(chosen, data, images) -> None:
+    told = plan_tells(chosen, data)
+    counted, kept = tuned_on(data, [told]).sentences
+    assert counted.endswith(f"held-out parts of {images}")
+    assert ("itself. Images of mnist are not compared with the test images of svhn (" in kept) == (data == "svhn")
+    assert ("images of mnist are not compared" in told) == (data == "svhn")
+    assert without_tuning(told) == "Quote no time. More."
+
+
+def test_a_summary_tells_once_how_settings_were_chosen(chosen) -> None:
+    parts = [tuned_on(data, [plan_tells(chosen, data)]) for data in ("mnist", "svhn", "few:500:mnist")]
+    ((best, fewer, kept, foreign),) = {part.among(parts) for part in parts}
+    budget = "Settings were tuned with one budget: each tuned configuration has the best of"
+    assert best == f"{budget} 16 trials on held-out parts of the training images of mnist."
+    assert fewer == "Settings for 500 training images were chosen with all training images."
+    assert kept.endswith("unless it reads files itself.")
+    assert foreign == "Images of mnist are not compared with the test images of svhn."
+    other = tuned_on("mnist", [plan_tells(chosen, trials=48, planned=48)])
+    assert other.among([*parts, other])[0].endswith(
+        "48 trials on held-out parts of the training images of the same data set."
+    )

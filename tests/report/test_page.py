@@ -6,7 +6,9 @@ import hashlib
 import io
 import re
 import sys
+from email.message import Message
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -19,7 +21,8 @@ from routebench.analysis import Analysis, Column, analysis_of, open_folder
 from routebench.commands import report, status
 from routebench.errors import UserError
 from routebench.registry import analyses, extensions
-from routebench.report import answers, comparison_table, headline, write_report
+from routebench.report import _render, answers, comparison_table, headline, write_report
+from routebench.report._page import _where as where_of
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records
 from tests.report.outline import Outline
@@ -384,3 +387,39 @@ def test_a_suite_stands_in_the_menu_that_it_names_where_the_page_has_that(tmp_pa
     assert menus("budget", "a", 0) == {}
     assert menus("budget", "b", 1) == {"Tuning budget": [0, 2]}
     assert menus("standard", "a", 2) == {"Standard": [1, 2]}
+
+
+def test_a_caveat_says_of_which_part_of_a_suite_it_is() -> None:
+    def part(tab, data, model="capsnet"):
+        return SimpleNamespace(tab=tab, runs=SimpleNamespace(data=data, model=model, preset="full"))
+
+    whole, few, other = parts = part("Features", "mnist"), part("Features", "few:500:mnist"), part("Cost", "mnist")
+    assert where_of(parts, parts) == where_of([whole], [whole]) == ""
+    assert where_of([few], parts) == "Features (500 training images)"
+    assert (
+        where_of([whole, few], parts) == "Features" and where_of([few], parts[:2]) == "Features (500 training images)"
+    )
+    assert where_of([whole, other], parts) == "Features (all training images) and Cost"
+    assert where_of([other], [other, part("Cost", "mnist", "cnn")]) == "Cost (capsnet)"
+
+
+@pytest.mark.parametrize(
+    ("urls", "address"),
+    [
+        ((), ""),
+        (("Documentation, https://docs.org", "Repository, https://code.org"), "https://code.org"),
+        (("Documentation, https://docs.org",), "https://docs.org"),
+        (("Repository, javascript:alert(1)",), ""),
+    ],
+)
+def test_pages_name_the_place_of_the_code_where_the_project_declares_one(monkeypatch, urls, address) -> None:
+    known = Message()
+    known["Version"] = "1.2"
+    for url in urls:
+        known["Project-URL"] = url
+    monkeypatch.setattr(_render, "metadata", lambda name: known)
+    assert _render._of_project() == ("1.2", address)
+
+
+def test_the_page_names_the_commits_that_measured(text: str) -> None:
+    assert re.search(r"<p>Made by routebench [\w.]+ from <code>[^<]+</code>, measured at (commit|\d+ commits)", text)

@@ -31,7 +31,8 @@ PATHS = re.compile(r"[/\\]|(?i:home|path|dir|cache|token|key|password)")
 BESIDE = ("triton", "orjson", "pyarrow")
 """Optional packages whose presence changes results or timings."""
 CODE = {".py", ".cpp", ".cu", ".toml"}
-PLACED = ("ROUTEBENCH_RESULTS", "--results", "--settings", "--write", "-o", "--output", "--beside")
+SETTINGS = "--settings"
+PLACED = ("ROUTEBENCH_RESULTS", "--results", SETTINGS, "--write", "-o", "--output", "--beside")
 _recorded: list[list[str]] = []
 """Commands in whose name parts of this process are done, the innermost last."""
 
@@ -81,6 +82,8 @@ def recorded_as(words: Sequence[str]) -> Iterator[None]:
 def command_line() -> str:
     """The command that started this process, as typed in a shell; of `PLACED` only the last part of their paths.
 
+    Settings below the folder in which it was given keep their path: they may lie in the repository.
+
     Options that came from the environment stand before it, as a shell takes them.
 
     Records are published, and where their folder lay is nobody's business.
@@ -100,9 +103,15 @@ def command_line() -> str:
 
 def _unplaced(before: str, argument: str) -> str:
     if before in PLACED:
-        return Path(argument).name or argument
+        return _last_part(before, argument)
     option, equals, value = argument.partition("=")
-    return f"{option}={Path(value).name or value}" if equals and option in PLACED else argument
+    return f"{option}={_last_part(option, value)}" if equals and option in PLACED else argument
+
+
+def _last_part(option: str, value: str) -> str:
+    path = Path(value)
+    is_below = option == SETTINGS and not path.is_absolute() and path.parts[:1] != ("~",) and ".." not in path.parts
+    return value if is_below else path.name or value
 
 
 def code_state(folder: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from routebench.engine.running._queue import Queue, most_informative_first
 from routebench.engine.running._times import Times
 from routebench.engine.suites import Cell, Plan
 from routebench.errors import UserError
-from routebench.quantities import short, spoken
+from routebench.quantities import plural, short, spoken
 from routebench.registry import protocols
 
 
@@ -88,7 +88,7 @@ def listing(plan: Plan, known: PlanStatus, queue: Queue, jobs: int) -> Iterator[
     counts = f"{len(known.cached)} cached, {len(known.failed)} failed, {len(known.missing)} to do"
     how = ", estimated from training steps; tests come on top" if to_do and queue.times.is_foretold else ""
     ahead = time_ahead(queue, jobs, tried=True)
-    yield f"{len(plan.cells)} runs: {counts}{ahead}{how}"
+    yield f"{plural(len(plan.cells), 'run')}: {counts}{ahead}{how}"
     begun = queue.within_budget(jobs)
     if len(begun) < len(to_do):
         yield f"the budget is expected to allow {len(begun)} of them, the first of the list that fit"

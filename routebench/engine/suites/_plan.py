@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from routebench.data import Dataset, Taken, set_of, whole_name
+from routebench.data import Dataset, Taken, whole_name
 from routebench.engine.results import TRIALS, Identity
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins
 from routebench.engine.suites._lineup import Choices, Starter, line_up
@@ -153,7 +153,7 @@ def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choic
     used = tuple({one.entry: one for one in tuned if one is not None}.values())
     told = NONE_TUNED
     if used:
-        told = replace(settings, choices=used).told(set_of(preset.data), len(used) + len(_titles(untuned)))
+        told = replace(settings, choices=used).told(preset.data, len(used) + len(_titles(untuned)))
     others = _titles([cell for cell in untuned if settings.of(cell.identity, cell.label) is not None])
     if others:
         named = "; ".join([*others[:MOST_NAMED], *([f"{len(others) - MOST_NAMED} more"] * (len(others) > MOST_NAMED))])

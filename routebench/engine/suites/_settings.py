@@ -13,6 +13,7 @@ from annotated_types import Ge, Le
 
 from routebench.arguments import Count, Natural
 from routebench.atomic import write_text
+from routebench.data import set_of, whole_name
 from routebench.engine.results import CHANGED, Identity, checksum, digest
 from routebench.engine.suites._readers import text
 from routebench.engine.suites._toml import TABLE, Place, each, legal, read_table
@@ -156,8 +157,9 @@ class ChosenSettings:
         """
         count = len(self.choices)
         of_all = f" of {planned}" if planned > count else ""
-        where = "the same data set" if self.data == data else self.data
-        other = "" if self.data == data else f"; images of {self.data} are not compared with the test images here"
+        where = "the same data set" if self.data == whole_name(data) else self.data
+        foreign = set_of(self.data) != set_of(data)
+        other = f"; images of {self.data} are not compared with the test images here" if foreign else ""
         short = f" of {self.planned} planned" if self.trials < self.planned else ""
         return (
             f"Settings of {count}{of_all} configurations were tuned with one budget: each has the best of "
