@@ -169,6 +169,8 @@ def unknown(kind: str, name: str, known: Iterable[str], *, shipped: bool = False
     """
     if kind.endswith("method") and name.endswith(".py"):
         return UserError(f"expected the name of a method, got the file {name!r}; give it with --plugin {name}")
+    if kind.endswith("method") and Path(name).is_file():
+        return UserError(f"expected the name of a method, or a Python file, got the file {name!r}")
     near = nearest(name, known)
     own = (
         " One of your own needs --plugin FILE.py" if near.endswith("?") else "; one of your own needs --plugin FILE.py"

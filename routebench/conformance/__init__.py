@@ -2,7 +2,7 @@
 
 >>> from routebench.conformance import check
 >>> str(check("none"))  # doctest: +SKIP
-'none: conforms: 15 of 15 required, 4 of 4 claims hold'
+'none: conforms: 13 of 13 requirements, 5 of 5 claims hold (1 not checked)'
 """
 
 from routebench.conformance._check import check

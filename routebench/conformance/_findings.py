@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
+from routebench.quantities import plural
+
 NOT_REPEATED = "two equal calls differ, so that there is nothing to compare"
 NO_INPUT = "at every input the method is not finite, or blows rounding errors up"
 
@@ -95,16 +97,19 @@ class Checkup:
 
     def __str__(self) -> str:
         if self.faults:
-            count = "1 fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
+            count = plural(len(self.faults), "fault")
             return f"{self.method}: {count}: {', '.join(finding.name for finding in self.faults)}"
-        counts = [self._count(kind, word) for kind, word in ((Kind.REQUIRED, "required"), (Kind.CLAIMED, "claims"))]
+        kinds = {Kind.REQUIRED: "requirement", Kind.CLAIMED: "claim"}
+        told = ", ".join(filter(None, (self._count(kind, word) for kind, word in kinds.items())))
         unchecked = sum(finding.outcome is Status.NOT_CHECKED for finding in self.findings)
         rest = f" ({unchecked} not checked)" if unchecked else ""
-        return f"{self.method}: conforms: {', '.join(counts)} hold{rest}"
+        return f"{self.method}: conforms{f': {told} hold' if told else ''}{rest}"
 
     def _count(self, kind: Kind, word: str) -> str:
         asked = [f for f in self.findings if f.kind is kind and f.outcome is not Status.NOT_CHECKED]
-        return f"{sum(finding.outcome is Status.OK for finding in asked)} of {len(asked)} {word}"
+        return (
+            f"{sum(finding.outcome is Status.OK for finding in asked)} of {plural(len(asked), word)}" if asked else ""
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for `json.dumps`. A deviation that is not finite is null."""

@@ -16,6 +16,7 @@ from routebench.engine.origin import processor, versions
 from routebench.errors import WITHOUT, UserError
 from routebench.kernels import KERNELS, Sums, Sweep, reference, trust
 from routebench.ops import Competition
+from routebench.quantities import plural
 from routebench.registry import bundles, without
 
 IMAGES, CHILDREN, PARENTS, CHILD_POSE, POSE = 32, 1152, 10, 8, 16
@@ -54,7 +55,7 @@ def examine(device: torch.device) -> list[Finding]:
     return [
         Finding(True, "python", python),
         Finding(True, "packages", packages),
-        Finding(True, "device", f"{device.type}, {machine}, {torch.get_num_threads()} threads of torch"),
+        Finding(True, "device", f"{device.type}, {machine}, {plural(torch.get_num_threads(), 'thread')} of torch"),
         *_apple(),
         _memory(),
         *_backends(device),
@@ -103,7 +104,7 @@ def _data() -> list[Finding]:
         told = (
             f"in {folder}"
             if not lacking
-            else f"{len(lacking)} of {len(published.files)} files not in {folder}; {FETCH}"
+            else f"{len(lacking)} of {plural(len(published.files), 'file')} not in {folder}; {FETCH}"
         )
         found.append(Finding(not lacking, f"data {published.name}", told, is_optional=True))
     return found

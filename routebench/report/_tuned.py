@@ -12,7 +12,7 @@ SAME = "the same data set"
 TAKEN = re.compile(r"take:\d+:")
 """The beginning of the name of a data set of which not all images are taken."""
 TOLD = re.compile(
-    r"Settings of \S+(?: of \S+)? configurations were tuned with one budget: each has the best of (?P<budget>.+?) on "
+    r"Settings of \S+(?: of \S+)? configurations were tuned with one budget: each has the best of (?P<best>.+?) on "
     rf"held-out parts of the training images of (?P<data>{SAME}|\S+)\. (?P<kept>.+?)"
     r"(?:; images of \S+ are not compared with the test images here)? \(trials .+?\)\."
 )
@@ -115,7 +115,7 @@ def tuned_of(data: str, caveats: Iterable[str], records: Iterable[Record]) -> Tu
         return None
     data = data[begin.end() :] if (begin := TAKEN.match(data)) else data
     tried = data if found[0]["data"] == SAME else found[0]["data"]
-    budgets = tuple(dict.fromkeys(one["budget"] for one in found))
+    budgets = tuple(dict.fromkeys(one["best"] for one in found))
     return Tuned(data, tried, budgets, found[0]["kept"], dict(counts.most_common()), len(kinds) - counts.total())
 
 

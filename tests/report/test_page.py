@@ -6,9 +6,9 @@ import hashlib
 import io
 import re
 import sys
+from dataclasses import replace
 from email.message import Message
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -21,10 +21,11 @@ from routebench.analysis import Analysis, Column, analysis_of, open_folder
 from routebench.commands import report, status
 from routebench.errors import UserError
 from routebench.registry import analyses, extensions
-from routebench.report import _render, answers, comparison_table, headline, write_report
+from routebench.report import _render, answers, comparison_table, headline, origins_of, write_report
+from routebench.report._page import Section
 from routebench.report._page import _where as where_of
 from tests.analysis.made_up_folder import write_folder
-from tests.analysis.made_up_runs import METHODS, made_up_records
+from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
 from tests.report.outline import Outline
 
 
@@ -390,8 +391,11 @@ def test_a_suite_stands_in_the_menu_that_it_names_where_the_page_has_that(tmp_pa
 
 
 def test_a_caveat_says_of_which_part_of_a_suite_it_is() -> None:
+    runs = made_up_runs(seeds=1, failures=False)
+    origins = origins_of(runs, {}, [], None)
+
     def part(tab, data, model="capsnet"):
-        return SimpleNamespace(tab=tab, runs=SimpleNamespace(data=data, model=model, preset="full"))
+        return Section("", tab, replace(runs, data=data, model=model), "", None, (), origins, 1)
 
     whole, few, other = parts = part("Features", "mnist"), part("Features", "few:500:mnist"), part("Cost", "mnist")
     assert where_of(parts, parts) == where_of([whole], [whole]) == ""
