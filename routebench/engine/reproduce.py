@@ -122,7 +122,7 @@ def commands(record: Record, now: Mapping[str, Any], folders: Iterable[Path] = (
     Args:
         record: as `read_record` gives it.
         now: provenance of this call.
-        folders: where settings may lie, of whose path records hold the last part alone.
+        folders: where settings may lie: records hold the last part of their path, or all below the folder of the call.
     """
     origin = record.provenance
     lines = []

@@ -26,6 +26,7 @@ from routebench.report._render import render
 from routebench.report._scorecard import Scorecard, scorecard_of
 from routebench.report._sources import sources_of
 from routebench.report._tabs import heading_of, is_tuning, menu_of, paper_of, place_of_tab, tab_of
+from routebench.report._tuned import of_all
 from routebench.report._values import values_of
 
 TUNING = "Tuning"
@@ -375,16 +376,21 @@ def _range(numbers: list[int], noun: str) -> str:
 
 def _caveats(answered: list[Section]) -> tuple[str, ...]:
     """Caveats of all suites, each once, together for parts that share them; pages name the settings that differ."""
-    tuned = [part.origins.tuned for part in answered if part.origins.tuned]
     having: dict[str, list[Section]] = {}
     for part in answered:
-        chosen = part.origins.tuned.among(tuned) if part.origins.tuned else ()
-        for caveat in dict.fromkeys((*(part.headline.caveats if part.headline else ()), *part.origins.told, *chosen)):
+        for caveat in dict.fromkeys((*(part.headline.caveats if part.headline else ()), *part.origins.told)):
             having.setdefault(caveat, []).append(part)
     together: dict[str, list[str]] = {}
     for caveat, own in having.items():
         together.setdefault(_where(own, answered), []).append(caveat)
     told = [" ".join(filter(None, (f"{where}:" if where else "", *caveats))) for where, caveats in together.items()]
+    tuned: dict[tuple[str, ...], list[Section]] = {}
+    for part in answered:
+        if part.origins.tuned:
+            tuned.setdefault(part.origins.tuned.budgets, []).append(part)
+    if tuned:
+        found = [part.origins.tuned for own in tuned.values() for part in own if part.origins.tuned]
+        told.append(of_all(found, {budgets: _where(own, answered) for budgets, own in tuned.items()}))
     differing = dict.fromkeys(name for part in answered for name in part.origins.settings.names)
     if differing:
         told.append(

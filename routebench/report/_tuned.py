@@ -46,7 +46,8 @@ class Tuned:
         of_all = f" of {count + self.untuned:,}" if self.untuned else ""
         images = "the training images" if self.tried == self.data else images_in_words(self.tried, [self.data])
         if self.is_foreign:
-            images, other = f"the training images of {self.tried}", f". {self._uncompared([self.data])}"
+            images = f"the training images of {self.tried}"
+            other = f". Images of {self._set} are not compared with the test images of {self.data}"
         else:
             images, other = f"{images} of {SAME}", ""
         names = [one if len(self.trials) == 1 else f"{one} for {number}" for one, number in self.trials.items()]
@@ -55,32 +56,6 @@ class Tuned:
         return (
             f"Settings of {who} were tuned{self._budget}: {best}.",
             f"{self.kept}{other} (trials {', '.join(names)}).",
-        )
-
-    def among(self, every: Iterable["Tuned"]) -> tuple[str, ...]:
-        """The sentences for a summary, the same for all parts whose trials saw one data set.
-
-        Of what kept test images from trials, plans say more today: that is told of all.
-
-        Args:
-            every: those of all parts of the summary.
-        """
-        every = [*every]
-        alike = [one for one in every if (one.budgets, one._set) == (self.budgets, self._set)]
-        foreign = [*dict.fromkeys(one.data for one in alike if one.is_foreign)]
-        fewer = [one for one in alike if not one.is_foreign and one.tried != one.data]
-        told = [
-            f"Settings for {images_in_words(one.data, [one.tried])} were chosen with "
-            f"{images_in_words(one.tried, [one.data])}."
-            for one in fewer
-        ]
-        best = f"each tuned configuration has the best of {' or '.join(self.budgets)}"
-        where = f"on held-out parts of the training images of {self._set if foreign else SAME}"
-        return (
-            f"Settings were tuned{self._budget}: {best} {where}.",
-            *dict.fromkeys(told),
-            f"{max((one.kept for one in every), key=len)}.",
-            *([f"{self._uncompared(foreign)}."] if foreign else []),
         )
 
     @property
@@ -96,8 +71,33 @@ class Tuned:
     def _budget(self) -> str:
         return " with one budget" if len(self.budgets) == 1 else ""
 
-    def _uncompared(self, foreign: Sequence[str]) -> str:
-        return f"Images of {self._set} are not compared with the test images of {wording.listed(foreign)}"
+
+def of_all(found: Sequence[Tuned], names: Mapping[tuple[str, ...], str]) -> str:
+    """The sentences for a summary of several parts, without counts and digests, which the pages of parts have.
+
+    Of what kept test images from trials, plans say more today: that is told of all.
+
+    Args:
+        found: those of all parts.
+        names: the parts with these budgets, in words; empty for all parts there are.
+    """
+    best = [" or ".join(budgets).rstrip(",") for budgets in names]
+    if len(names) > 1:
+        best = [f"{text} ({where})" for text, where in zip(best, names.values(), strict=True)]
+    where = next(iter(names.values())) if len(names) == 1 else ""
+    alike = "" if any(len(budgets) > 1 for budgets in names) else ", methods beside each other with one budget"
+    which = f"each tuned configuration has the best of {wording.listed(best, len(best))}"
+    told = [f"Settings were tuned{alike}: {which}, on held-out parts of the training images"]
+    for one in found:
+        if one.is_foreign:
+            told.append(
+                f"For {one.data} they are those of {one._set}, whose images are not compared with its test images"
+            )
+        elif one.tried != one.data:
+            number, chosen = images_in_words(one.data, [one.tried]), images_in_words(one.tried, [one.data])
+            told.append(f"Settings for {number} were chosen with {chosen}")
+    told.append(max((one.kept for one in found), key=len))
+    return f"{f'{where}: ' if where else ''}{'. '.join(dict.fromkeys(told))}."
 
 
 def tuned_of(data: str, caveats: Iterable[str], records: Iterable[Record]) -> Tuned | None:

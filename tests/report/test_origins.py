@@ -7,7 +7,7 @@ import pytest
 
 from routebench.engine.suites import ChosenPoint, ChosenSettings
 from routebench.report import origins_of
-from routebench.report._tuned import tuned_of, without_tuning
+from routebench.report._tuned import of_all, tuned_of, without_tuning
 from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs, record_of
 
 
@@ -364,13 +364,14 @@ def test_images_of_a_set_are_told_apart_from_those_of_another(chosen, data, imag
 
 def test_a_summary_tells_once_how_settings_were_chosen(chosen) -> None:
     parts = [tuned_on(data, [plan_tells(chosen, data)]) for data in ("mnist", "svhn", "few:500:mnist")]
-    ((best, fewer, kept, foreign),) = {part.among(parts) for part in parts}
-    budget = "Settings were tuned with one budget: each tuned configuration has the best of"
-    assert best == f"{budget} 16 trials on held-out parts of the training images of mnist."
-    assert fewer == "Settings for 500 training images were chosen with all training images."
-    assert kept.endswith("unless it reads files itself.")
-    assert foreign == "Images of mnist are not compared with the test images of svhn."
-    other = tuned_on("mnist", [plan_tells(chosen, trials=48, planned=48)])
-    assert other.among([*parts, other])[0].endswith(
-        "48 trials on held-out parts of the training images of the same data set."
+    begin = "Settings were tuned, methods beside each other with one budget: each tuned configuration has the best of"
+    others = (
+        "on held-out parts of the training images. For svhn they are those of mnist, whose images are not compared "
+        "with its test images. Settings for 500 training images were chosen with all training images. Trials are given "
     )
+    assert of_all(parts, {parts[0].budgets: ""}).startswith(f"{begin} 16 trials, {others}")
+    assert of_all(parts, {parts[0].budgets: "A"}).startswith(f"A: {begin}")
+    more = tuned_on("mnist", [plan_tells(chosen, finalists=2, repeats=1)])
+    told = of_all([*parts, more], {parts[0].budgets: "A, B and C", more.budgets: "D"})
+    again = "16 trials, the best 2 of which ran again with another seed"
+    assert told.startswith(f"{begin} 16 trials (A, B and C) and {again} (D), {others}")
