@@ -1,5 +1,6 @@
 """Errors that a user can make, each told in one line."""
 
+import contextlib
 import difflib
 import errno
 import os
@@ -169,8 +170,9 @@ def unknown(kind: str, name: str, known: Iterable[str], *, shipped: bool = False
     """
     if kind.endswith("method") and name.endswith(".py"):
         return UserError(f"expected the name of a method, got the file {name!r}; give it with --plugin {name}")
-    if kind.endswith("method") and Path(name).is_file():
-        return UserError(f"expected the name of a method, or a Python file, got the file {name!r}")
+    with contextlib.suppress(OSError):  # a name may be longer than that of any file
+        if kind.endswith("method") and Path(name).is_file():
+            return UserError(f"expected the name of a method, or a Python file, got the file {name!r}")
     near = nearest(name, known)
     own = (
         " One of your own needs --plugin FILE.py" if near.endswith("?") else "; one of your own needs --plugin FILE.py"

@@ -114,7 +114,7 @@ def folded(text: str, width: int | None) -> str:
     """A text whose longer lines are broken between words, and go on two letters further in.
 
     Args:
-        text: of any number of lines.
+        text: the text, in any number of lines.
         width: letters that fit in a line; None where they may have any number.
     """
     return "\n".join(one for line in text.split("\n") for one in _fold(line, width))
@@ -130,7 +130,7 @@ def in_columns(
     Args:
         rows: their texts.
         width: letters that fit in a line; None where they may have any number.
-        titles: of the columns; none for a table without a head.
+        titles: the heads of columns; none for a table without a head.
         names: number of columns, from the first, that name a row.
     """
     rows = [*rows]

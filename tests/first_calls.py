@@ -34,7 +34,7 @@ def checked_at_first(jaxtyped: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _limited(plain: Callable[..., Any], checked: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-    plain.__annotations__ = {name: _of_any_kind(hint) for name, hint in plain.__annotations__.items()}
+    hints = {name: _of_any_kind(hint) for name, hint in plain.__annotations__.items()}
     code = inspect.unwrap(plain).__code__
     key = id(code)  # to hash the code itself takes longer than many a call
 
@@ -43,7 +43,8 @@ def _limited(plain: Callable[..., Any], checked: Callable[[], Callable[..., Any]
         calls[key] += 1
         return (checked() if calls[key] <= CHECKED else plain)(*args, **kwargs)
 
-    call.__annotations__ = plain.__annotations__  # `wraps` takes them from elsewhere from Python 3.14 on
+    if hints != plain.__annotations__:
+        plain.__annotations__ = call.__annotations__ = hints
     call.__code__ = call.__code__.replace(co_filename="<check>")  # no line of a user's, where errors say their place
     return call
 

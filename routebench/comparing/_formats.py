@@ -27,7 +27,7 @@ def as_text(comparison: FolderComparison, width: int | None = None) -> str:
     """The verdict, a table of what changed, a table of what could have been detected, and where it comes from.
 
     Args:
-        comparison: of two folders.
+        comparison: the comparison of two folders.
         width: letters that fit in a line; None where they may have any number.
     """
     lines = [words.verdict(comparison)]

@@ -1,4 +1,4 @@
-"""What pages say of how settings were chosen: counted in the records, and on a summary once for parts that share it."""
+"""Sentences of pages on how settings were chosen, counted in records; a summary has them once for parts that share it."""
 
 import re
 from collections import Counter
@@ -21,7 +21,7 @@ TOLD = re.compile(
 
 @dataclass(frozen=True)
 class Tuned:
-    """How the settings of a part were chosen.
+    """The choice of the settings of a part.
 
     Args:
         data: the data set of its runs.
@@ -101,7 +101,7 @@ def of_all(found: Sequence[Tuned], names: Mapping[tuple[str, ...], str]) -> str:
 
 
 def tuned_of(data: str, caveats: Iterable[str], records: Iterable[Record]) -> Tuned | None:
-    """What plans and records of a part say of trials; None where no run rests on any.
+    """The choice as plans and records of a part tell it; None where no run rests on trials.
 
     Args:
         data: the data set of the part.

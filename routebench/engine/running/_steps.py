@@ -35,7 +35,7 @@ class _Descent(torch.optim.Optimizer):
     """
 
     def __init__(self, parameters: list[Tensor]):  # not as torch's, which imports the compiler
-        self.parameters = parameters
+        self.parameters, self.param_groups = parameters, [{"params": parameters}]
         self.first, self.second = ([torch.zeros_like(one) for one in parameters] for _ in range(2))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
