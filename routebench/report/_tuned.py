@@ -1,4 +1,4 @@
-"""Sentences of pages on how settings were chosen, counted in records; a summary has them once for parts that share it."""
+"""Sentences of pages on how settings were chosen, counted in records, and on a summary once for all its parts."""
 
 import re
 from collections import Counter
