@@ -171,11 +171,12 @@ def _apart(name: str, loss: Loss, output: Output, labels: Labels, moment: Moment
     """The loss of a user's function, which is given copies: answers are judged by what the network and the data say.
 
     Raises:
-        UserError: it gives something else than one number.
+        UserError: it gives something else than one number, or in training one without a gradient.
     """
     copied = replace(output, logits=output.logits.clone(), scores=output.scores.clone())
     found: Any = loss(copied, labels.clone(), moment)
-    if not isinstance(found, Tensor) or found.ndim or not found.is_floating_point():
+    needed = torch.is_grad_enabled()  # in training
+    if not isinstance(found, Tensor) or found.ndim or not found.is_floating_point() or found.requires_grad < needed:
         raise UserError(f"loss {name!r}: expected one number with a gradient, got {found!r:.80}")
     return found
 

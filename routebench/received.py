@@ -13,7 +13,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from routebench.errors import UserError
+from routebench.errors import UserError, shown
 
 TEXT = 256 << 20
 """Bytes of the largest file of text that is read."""
@@ -50,7 +50,7 @@ def kind_of(known: os.stat_result) -> str:
 
 
 def permitted(path: Path, what: str = "") -> Path:
-    """A path that a user named, whether or not there is anything.
+    """A path that a user named, whether or not there is anything; of a folder, one whose content may be looked at.
 
     Of what may not be looked at, `Path.exists` says no, or raises, by the version of Python.
 
@@ -62,10 +62,12 @@ def permitted(path: Path, what: str = "") -> Path:
         UserError: the system does not let this user look at it.
     """
     try:
-        path.stat()
+        if stat.S_ISDIR(path.stat().st_mode):
+            os.scandir(path).close()
+            os.stat(f"{path}{os.sep}.")  # noqa: PTH116  # pathlib leaves the point out
     except PermissionError as error:
         named = what and f"{what}: "
-        raise UserError(f"{named}cannot read {path} ({error.strerror}); make it readable") from error
+        raise UserError(f"{named}cannot read {shown(path)} ({error.strerror}); make it readable") from error
     except (OSError, ValueError):
         pass  # of which the caller tells
     return path

@@ -273,7 +273,6 @@ def training_step(
         decoded = network.reconstruct(output, labels) if recipe.reconstruction > 0 else None  # type: ignore[operator]  # a network with a decoder has it
     output = Output(output.logits.float(), output.scores.float(), output.layers)
     loss = loss_named(recipe.loss, recipe.label_smoothing)(output, labels, moment)
-    _expect_loss(recipe.loss, loss)
     if decoded is not None:
         loss = loss + recipe.reconstruction * reconstruction(inputs[0], decoded.float())
     added = output.added_loss
@@ -282,12 +281,6 @@ def training_step(
     _descend(optimiser, loss, recipe)
     right = is_right(answers(output.scores.detach(), labels), labels).sum()
     return loss.detach(), right, torch.zeros_like(loss) if added is None else added.detach()
-
-
-def _expect_loss(name: str, loss: Any) -> None:
-    """Raises UserError for what no network can descend, as a plug-in may give it."""
-    if not isinstance(loss, Tensor) or loss.ndim or not loss.requires_grad:
-        raise UserError(f"loss {name!r}: expected one number with a gradient, got {loss!r:.80}")
 
 
 def _descend(optimiser: torch.optim.Optimizer, loss: Float[Tensor, ""], recipe: Recipe) -> None:

@@ -1,4 +1,4 @@
-"""What several files of tests read, built once for all processes that run them side by side."""
+"""Folders that several files of tests read, built once for all processes that run them side by side."""
 
 import os
 import shutil
@@ -13,8 +13,8 @@ def built_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path
     """A folder that the first process fills, while the others wait for it. Nobody changes it afterwards.
 
     Args:
-        factory: of this session.
-        name: of the folder, one for each `build`.
+        factory: the factory of temporary folders.
+        name: the name of the folder, one for each `build`.
         build: fills the folder.
     """
     own = factory.getbasetemp()

@@ -237,17 +237,25 @@ class Remembering(torch.optim.SGD):
         return super().step(closure)
 
 
-def test_an_optimizer_of_a_plugin_whose_state_grows_goes_on(data, tmp_path, monkeypatch):
-    def remembering(groups, recipe):
-        return Remembering(groups, lr=recipe.learning_rate)
+@pytest.fixture
+def goes_on(data, tmp_path, monkeypatch):
+    """Tells whether training with an optimizer goes on where it stopped; it ends with the same weights in any case."""
 
-    monkeypatch.setitem(optimizers.entries, "remembering", remembering)
-    recipe, file, shares = replace(SHORT, optimiser="remembering"), tmp_path / "checkpoint.safetensors", []
-    whole = trained(data, recipe)
-    with pytest.raises(Interruption):
-        trained(data, recipe, checkpoint=file, on_progress=interrupt_after(2, 3))
-    resumed = trained(data, recipe, checkpoint=file, on_progress=shares.append)
-    assert min(shares) > 2 / 3 and same_weights(whole[0], resumed[0])
+    def check(make):
+        monkeypatch.setitem(optimizers.entries, "mine", lambda groups, recipe: make(groups, lr=recipe.learning_rate))
+        recipe, file, shares = replace(SHORT, optimiser="mine"), tmp_path / "checkpoint.safetensors", []
+        whole = trained(data, recipe)
+        with pytest.raises(Interruption):
+            trained(data, recipe, checkpoint=file, on_progress=interrupt_after(2, 3))
+        resumed = trained(data, recipe, checkpoint=file, on_progress=shares.append)
+        assert same_weights(whole[0], resumed[0])
+        return min(shares) > 2 / 3
+
+    return check
+
+
+def test_an_optimizer_of_a_plugin_whose_state_grows_goes_on(goes_on):
+    assert goes_on(Remembering)
 
 
 class Counting(torch.optim.SGD):
@@ -263,19 +271,10 @@ class Counting(torch.optim.SGD):
 
 
 @pytest.mark.parametrize("kept", [{}, {"schedule": (0.5, 1), "name": "x"}, {"history": [torch.zeros(1)]}, {"why": {1}}])
-def test_an_optimizer_of_a_plugin_goes_on_with_its_numbers(data, tmp_path, monkeypatch, kept):
-    """What a checkpoint cannot hold is not left out of it: such a run begins again."""
-
-    def counting(groups, recipe):
-        return Counting([{**group, **kept} for group in groups], lr=recipe.learning_rate)
-
-    monkeypatch.setitem(optimizers.entries, "counting", counting)
-    recipe, file, shares = replace(SHORT, optimiser="counting"), tmp_path / "checkpoint.safetensors", []
-    whole = trained(data, recipe)
-    with pytest.raises(Interruption):
-        trained(data, recipe, checkpoint=file, on_progress=interrupt_after(2, 3))
-    resumed = trained(data, recipe, checkpoint=file, on_progress=shares.append)
-    assert same_weights(whole[0], resumed[0]) and (min(shares) > 2 / 3) == (kept.keys() <= {"schedule", "name"})
+def test_an_optimizer_of_a_plugin_goes_on_with_its_numbers(goes_on, kept):
+    """A checkpoint leaves nothing out: a run whose optimizer keeps what it cannot hold begins again."""
+    found = goes_on(lambda groups, lr: Counting([{**group, **kept} for group in groups], lr=lr))
+    assert found == (kept.keys() <= {"schedule", "name"})
 
 
 def test_a_changed_number_is_found_by_the_checksum(stopped, tmp_path):

@@ -74,7 +74,7 @@ class TestDivergence:
 
     @pytest.mark.parametrize("train_on", ["train", "all"])
     def test_a_last_step_that_explodes_is_no_answer(self, data, monkeypatch, train_on):
-        """Of scores that are no numbers, the first class would be the highest, and some of these are right."""
+        """Scores that are no numbers would make the first class the answer, and some of these are right."""
         last = 2 if train_on == "train" else 3
         monkeypatch.setitem(schedules.entries, "leap", lambda recipe, moment: 1e30 if moment.step == last else 1e-2)
         recipe = replace(SHORT, epochs=1, schedule="leap", loss="cross-entropy", train_on=train_on)

@@ -39,7 +39,7 @@ from routebench.engine.running import (
 from routebench.engine.suites import Cell, NamedParts, cell_of, code_behind, expect_name, parts_of
 from routebench.errors import UserError
 from routebench.options import MOST_THREADS
-from routebench.received import from_json, read_plain
+from routebench.received import from_json, permitted, read_plain
 from routebench.registry import (
     Registry,
     datasets,
@@ -75,7 +75,7 @@ def find_record(name: str, results: Path) -> Path:
     Raises:
         UserError: there is none, or several have this prefix.
     """
-    if Path(name).is_file():
+    if permitted(Path(name)).is_file():
         return Path(name)
     if name.endswith(".json") or "/" in name:
         raise UserError(f"record {name!r}: no such file; give the path of a record, or its run's key with --results")

@@ -15,6 +15,7 @@ from routebench.ranking._boards import Board, PublishedBoard, published
 from routebench.ranking._page import name_of, write_page
 from routebench.ranking._standing import Row, published_rows
 from routebench.ranking._submission import ABOUT, entry_of
+from routebench.received import permitted
 from routebench.report import rendered
 
 COLUMNS = ("Method", "Gain, points", "Rank", "Accuracy, %", "Training time", "T", "Parameters", "Date", "Who", "Code")
@@ -56,7 +57,7 @@ def write_board(
         UserError: the page cannot be written, the folder is not there, or the published results are damaged.
     """
     atomic.expect_place(page, "the board")
-    if submissions is not None and not os.path.isdir(submissions):  # noqa: PTH112  # of any name
+    if submissions is not None and not os.path.isdir(permitted(submissions)):  # noqa: PTH112  # of any name
         raise UserError(f"expected a folder of submissions, and {str(submissions)!r} is none")
     known = published(board, beside)
     folders = sorted(file.parent for file in submissions.glob(f"*/{ABOUT}")) if submissions else []

@@ -27,7 +27,7 @@ from routebench.options import RankOptions
 from routebench.ranking._boards import ACCURACY, PACKED, PublishedBoard, board_of, published
 from routebench.ranking._measuring import Wanted, best_of, label_of, part_of
 from routebench.ranking._standing import Machines, Standing, standing_of
-from routebench.received import from_json, read_plain
+from routebench.received import from_json, permitted, read_plain
 from routebench.registry import layout_of
 
 FORMAT = 1
@@ -381,7 +381,7 @@ def _about(folder: Path) -> tuple[dict[str, Any], str]:
         UserError: it is no submission, of another format, or its files are not those that it lists.
     """
     try:
-        text = read_plain(folder / ABOUT, named=True)[0]
+        text = read_plain(permitted(folder) / ABOUT, named=True)[0]
         content = from_json(text)
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"expected a submission, as `routebench submit` writes it, got {str(folder)!r}") from error

@@ -4,14 +4,15 @@ import json
 import os
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 import routebench
-from routebench import atomic
+from routebench import atomic, ranking
 from routebench.analysis.figures import save_svg
 from routebench.data import load
-from routebench.engine.results import Store, checksum, existing
+from routebench.engine.results import Store, checksum, existing, unpack
 from routebench.engine.suites import ChosenSettings, load_suite
 from routebench.errors import UserError
 from routebench.received import NotPlain, open_plain, read_plain
@@ -250,28 +251,29 @@ def without_rights():
         os.seteuid(user)
 
 
+FILES = [
+    lambda path: load(f"npz:{path}.npz"),
+    lambda path: load(f"features:{path}.safetensors"),
+    lambda path: load_suite(f"{path}.toml"),
+    lambda path: load_plugin(f"{path}.py"),
+]
+FOLDERS = [
+    lambda path: load(f"folder:{path}"),
+    load_plugin,
+    lambda path: existing(Path(path)),
+    lambda path: routebench.compare(path, path),
+    lambda path: unpack(Path(path), Path("copy")),
+    lambda path: ranking.entry_of(Path(path)),
+]
+
+
 @pytest.mark.parametrize(
-    "read",
-    [
-        lambda name: load(f"folder:{name}"),
-        lambda name: load(f"npz:{name}.npz"),
-        lambda name: load(f"features:{name}.safetensors"),
-        lambda name: load_suite(f"{name}.toml"),
-        lambda name: load_plugin(f"{name}.py"),
-        load_plugin,
-        lambda name: existing(Path(name)),
-        lambda name: routebench.compare(name, name),
-    ],
+    ("name", "read"), [*(("x", one) for one in (*FILES, *FOLDERS)), *(("", one) for one in FOLDERS)]
 )
-def test_what_may_not_be_looked_at_is_not_called_missing(tmp_path_factory, read):
+def test_what_may_not_be_looked_at_is_not_called_missing(name, read):
     """Nor does it raise anything else; versions of Python differ in what `exists` says."""
-    closed = tmp_path_factory.mktemp("closed")
-    closed.chmod(0)
-    try:
-        with (
-            without_rights(),
-            pytest.raises(UserError, match=r"cannot read .+ \(Permission denied\); make it"),
-        ):
-            read(str(closed / "x"))
-    finally:
-        closed.chmod(0o700)
+    with TemporaryDirectory() as closed:
+        Path(closed).chmod(0)
+        with without_rights(), pytest.raises(UserError, match=r"cannot read .+ \(Permission denied\); make it"):
+            read(str(Path(closed, name)))
+        Path(closed).chmod(0o700)

@@ -330,7 +330,7 @@ def chosen():
 
 
 def test_settings_of_several_plans_are_counted_in_the_records(chosen) -> None:
-    """Of a folder that `rank` filled with several methods, each plan knows its own alone."""
+    """`rank` fills a folder with several methods, and each plan knows its own alone."""
     found = tuned_on("mnist", [plan_tells(chosen), plan_tells(chosen)], untuned=("cnn",), em="then")
     counted, kept = found.sentences
     own = sum(len(grid) for label, (grid, *_) in METHODS.items() if label != "cnn")

@@ -21,7 +21,7 @@ from routebench.cache import CHOOSE_A_FOLDER, cache_folder
 from routebench.engine.results._index import stamp
 from routebench.engine.results._record import SCHEMA
 from routebench.errors import UserError
-from routebench.received import PACK, TENSORS, expect_folders, from_json, open_plain, read_plain
+from routebench.received import PACK, TENSORS, expect_folders, from_json, open_plain, permitted, read_plain
 
 RECORDS, ARRAYS, NETWORKS = "records.parquet", "arrays.parquet", "networks.parquet"
 HELD = {RECORDS: ("plans", "records"), ARRAYS: ("arrays",), NETWORKS: ("fits",)}
@@ -91,7 +91,7 @@ def unpack(packed: Path, folder: Path) -> int:
     Raises:
         UserError: `packed` is incomplete, or `folder` holds results or cannot be written.
     """
-    if not is_packed(packed):
+    if not is_packed(permitted(packed)):
         raise UserError(f"expected a packed results folder, with {RECORDS} in it, got {str(packed)!r}")
     _expect_free(folder)
     count, is_new, schemas, settings = 0, not folder.exists(), {SCHEMA}, _settings_for(folder, packed)

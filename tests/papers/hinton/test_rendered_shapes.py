@@ -189,7 +189,7 @@ def test_other_pixels_than_those_published_are_told(tiny):
 
 @pytest.mark.parametrize("obstacle", ["a file", "no lock"])
 def test_a_folder_that_cannot_be_written_is_no_obstacle(tiny, tmp_path, monkeypatch, obstacle):
-    """What is rendered then is kept in the cache folder, and read from such a folder where it lies there."""
+    """The cache folder keeps what is rendered then; images that lie in the closed folder are read from it."""
     monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path / "cache"))
     folder, made = tmp_path / "rendered-shapes", []
     monkeypatch.setattr(
