@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from torch import Tensor
 
-from routebench.data import extracted
+from routebench.data import extracted, extracting
 from routebench.data._load import stands_in
 from routebench.data.dataset import Dataset, Images
 from routebench.data.labels import described
@@ -132,6 +132,8 @@ def _dataset(kind: str, path: str, what: str, make: Callable[[Mapping[str, Tenso
                 with _told(part):
                     parts[part] = make(found, part)
         parts = _of_one_store(parts)
+        if what == "features" and (origin := extracting.origin_of(notes, _features_in(found))):
+            parts = {name: replace(part, origin=origin) for name, part in parts.items()}
         source = notes.get(NOTES) or f"arrays in {file.resolve()}"
         made: Dataset[Any] = Dataset.of(
             f"{kind}:{file.name}", _classes(parts, notes), parts["train"], parts["test"], source,
@@ -319,6 +321,10 @@ def _tokens(found: Mapping[str, Tensor], part: str) -> Tokens:
     return Tokens(values, _labels(found[f"{part}_labels"]), found.get(f"{part}_mask"))
 
 
+def _features_in(found: Mapping[str, Tensor]) -> Iterator[Tensor]:
+    return (found[name] for part in PARTS if (name := f"{part}_features") in found)
+
+
 def _of_one_store(parts: dict[str, Any]) -> dict[str, Any]:
     """The same parts as rows of one store, where they follow each other in the file and no mask is there."""
     tokens = [part for part in parts.values() if isinstance(part, Tokens)]
@@ -339,7 +345,7 @@ def _of_one_store(parts: dict[str, Any]) -> dict[str, Any]:
     values = first.as_strided((count, *first.shape[1:]), first.stride())
     starts = accumulate(map(len, tokens), initial=0)
     return {
-        name: Tokens(values, part.labels, rows=torch.arange(start, start + len(part)))
+        name: replace(part, values=values, rows=torch.arange(start, start + len(part)))
         for (name, part), start in zip(parts.items(), starts, strict=False)
     }
 

@@ -13,7 +13,7 @@ from routebench.cache import cache_folder
 from routebench.data._load import load, registered
 from routebench.data.backbones import LIBRARIES, LITE0, RANDOM, pretrained
 from routebench.data.dataset import Dataset
-from routebench.data.extracting import extract
+from routebench.data.extracting import VERSION, extract
 from routebench.data.official import expect_downloads
 from routebench.data.tokens import Tokens
 from routebench.errors import UserError, shown
@@ -53,7 +53,7 @@ class FeaturesName:
         Raises:
             UserError: there is no such data set, or no cache folder.
         """
-        told = (str(self), _state(self.data), [_version(name) for name in PACKAGES])
+        told = (str(self), _state(self.data), [_version(name) for name in PACKAGES], VERSION)
         digest = hashlib.sha256(repr(told).encode()).hexdigest()[:16]
         return cache_folder() / "features" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', self.backbone)}-{digest}.safetensors"
 

@@ -6,9 +6,10 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +35,14 @@ PATIENCE = 10
 """Seconds between two lines that tell so."""
 NOTE = 8192
 """Bytes that a note of how far it is takes on a disk at most, beside the header."""
+VERSION = 1
+"""Version of what features are, from pictures to tokens: whoever changes them raises it."""
+ORIGIN, DIGEST = "routebench", "digest"
+"""Metadata of a file: all that decides about its features, as JSON, and their SHA-256."""
+DECIDES = ("version", "backbone", "layer", "size", "weights", "mean", "deviation", "fingerprint")
+"""What tells features from others but for rounding, which differs between processors and libraries."""
+UNKNOWN = "0" * 64
+"""The SHA-256 in a file that is not whole."""
 TYPES = {"float16": "F16", "float32": "F32", "int64": "I64", "uint8": "U8"}
 """Types as safetensors names them."""
 
@@ -73,9 +82,13 @@ class _Layout:
     arrays: Mapping[str, tuple[str, tuple[int, ...]]]
     notes: Mapping[str, str]
 
-    def header(self) -> bytes:
-        """The first bytes of the file: their number, and JSON."""
-        known: dict[str, Any] = {"__metadata__": dict(self.notes)}
+    def header(self, digest: str = UNKNOWN) -> bytes:
+        """The first bytes of the file: their number, and JSON.
+
+        Args:
+            digest: the SHA-256 of the features.
+        """
+        known: dict[str, Any] = {"__metadata__": {**self.notes, DIGEST: digest}}
         place = 0
         for name, (kind, shape) in self.arrays.items():
             size = math.prod(shape) * np.dtype(kind).itemsize
@@ -178,8 +191,37 @@ def _told_by(header: bytes) -> dict[str, Any]:
     """All that the header of a file tells of its extraction; nothing, of a file that is none."""
     with contextlib.suppress(ValueError, TypeError, LookupError):
         known = from_json(header[8:])
-        return {**from_json(known["__metadata__"]["routebench"]), "numbers": known["train_features"]["dtype"]}
+        return {**from_json(known["__metadata__"][ORIGIN]), "numbers": known["train_features"]["dtype"]}
     return {}
+
+
+def _as_begun(header: bytes) -> bytes:
+    """The header that a file had before its features were known."""
+    return re.sub(rb'"digest": "[0-9a-f]{64}"', f'"digest": "{UNKNOWN}"'.encode(), header, count=1)
+
+
+def origin_of(notes: Mapping[str, Any], features: Iterable[Tensor]) -> str:
+    """Everything that the features of a file are computed from; empty where routebench did not write them.
+
+    Args:
+        notes: the file's metadata.
+        features: the features of the parts, in the order in which they lie.
+
+    Raises:
+        UserError: they are not those that were written.
+    """
+    known: Any = None
+    with contextlib.suppress(ValueError, TypeError, LookupError):
+        known = from_json(notes[ORIGIN])
+    if not isinstance(known, dict) or DIGEST not in notes or any(name not in known for name in DECIDES):
+        return ""
+    digest = hashlib.sha256()
+    for one in features:
+        digest.update(one.contiguous().numpy().data)
+    if digest.hexdigest() != notes[DIGEST]:
+        way = f"extract them again; of features that you changed, leave the metadata {ORIGIN!r} out"
+        raise UserError(f"expected the features that routebench wrote into this file, got others; {way}")
+    return json.dumps({name: known[name] for name in DECIDES})
 
 
 @dataclass(frozen=True)
@@ -212,7 +254,7 @@ class _Extraction:
         Raises:
             UserError: it is of another.
         """
-        if header == self.layout.header():
+        if _as_begun(header) == self.layout.header():
             return
         own, other = _told_by(self.layout.header()), _told_by(header)
         key = next((key for key in own if other and own[key] != other.get(key)), "")
@@ -237,16 +279,20 @@ class _Extraction:
         partial, known = self.beside(".partial"), self.beside(".partial.json")
         done = self._begun(partial, known)
         try:
-            self._fill(known, self.layout.mapped(partial), done)
+            digest = self._fill(known, self.layout.mapped(partial), done)
         except _NoFeature:  # the same call would come to the same end
             partial.unlink()
             known.unlink()
             raise
+        with partial.open("r+b") as opened:
+            opened.write(self.layout.header(digest))
+            opened.flush()
+            os.fsync(opened.fileno())
         os.replace(partial, self.file)
         known.unlink()
 
-    def _fill(self, known: Path, arrays: Mapping[str, NDArray[Any]], done: int) -> None:
-        """Writes the arrays from so many images on."""
+    def _fill(self, known: Path, arrays: Mapping[str, NDArray[Any]], done: int) -> str:
+        """Writes the arrays from so many images on; returns the SHA-256 of all features."""
         told, total, before = _Progress(), sum(map(len, self.parts.values())), 0
         digest = self._digest(arrays, done)
         for name, images in self.parts.items():
@@ -265,6 +311,7 @@ class _Extraction:
                 told(before + stop, total)
             before += len(images)
         _flush(arrays, known, _Note(self.layout.header(), total, digest.hexdigest()))
+        return digest.hexdigest()
 
     def _digest(self, arrays: Mapping[str, NDArray[Any]], done: int) -> "hashlib._Hash":
         """The SHA-256 of the features of so many images."""
@@ -303,10 +350,11 @@ class _Extraction:
         layer = f", layer {backbone.layer}" if backbone.layer else ""
         of = f"images of {data.name} at {backbone.size} pixels"
         told = {**backbone.told, "data": data.name, "fingerprint": data.fingerprint, "batch": self.batch}
+        told["version"] = VERSION
         notes = {
             "classes": json.dumps(list(data.classes)),
             "source": f"features of {backbone.name}{layer}, of {of}: {data.source}",
-            "routebench": json.dumps(told),
+            ORIGIN: json.dumps(told),
         }
         return _Layout(arrays, notes)
 
@@ -323,7 +371,7 @@ class _Extraction:
 
     def _is_sound(self, partial: Path, noted: "_Note") -> bool:
         """Tells whether a file has its size, its header, and the features that were noted."""
-        if partial.stat().st_size != self.layout.size or _header_of(partial) != self.layout.header():
+        if partial.stat().st_size != self.layout.size or _as_begun(_header_of(partial)) != self.layout.header():
             return False
         return self._digest(self.layout.mapped(partial), noted.done).hexdigest() == noted.digest
 

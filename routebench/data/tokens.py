@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -34,6 +34,8 @@ class Tokens:
         mask: bool, (row, token), false where an item has no such token; None where all items have all. What stands
             in `values` there is never read.
         rows: int64, (n,), the row of each item; None where item k is row k.
+        origin: everything that the numbers are computed from, where processors round them otherwise; it stands for them
+            in a fingerprint. Empty where the numbers themselves count.
 
     Raises:
         UserError: a shape or type is another, there are no items, an item has no token, or a number is not finite, or
@@ -46,6 +48,7 @@ class Tokens:
     labels: Tensor
     mask: Tensor | None = None
     rows: Tensor | None = None
+    origin: str = ""
 
     def __post_init__(self) -> None:
         for name in ("values", "labels", "mask", "rows"):
@@ -129,7 +132,7 @@ class Tokens:
         if not self.multi_label:
             return self
         alone, labels = one_label(self.labels)
-        return Tokens(self.values, labels, self.mask, self._rows[alone])
+        return replace(self, labels=labels, rows=self._rows[alone])
 
     def at(self, indices: Tensor) -> "Tokens":
         """The items at `indices`, in that order. They share `values`.
@@ -137,7 +140,7 @@ class Tokens:
         Args:
             indices: numbers of items, in the order in which they are wanted.
         """
-        return Tokens(self.values, self.labels[indices], self.mask, self._rows[indices])
+        return replace(self, labels=self.labels[indices], rows=self._rows[indices])
 
     def joined(self, more: "Tokens") -> "Tokens":
         """These items, and then `more`; they are copied unless both share their values.
@@ -147,7 +150,7 @@ class Tokens:
         """
         labels = torch.cat([self.labels, more.labels])
         if self.values is more.values:
-            return Tokens(self.values, labels, self.mask, torch.cat([self._rows, more._rows]))
+            return replace(self, labels=labels, rows=torch.cat([self._rows, more._rows]))
         values = torch.cat([self.values[self._rows], more.values[more._rows]])
         masks = [one._mask_of(one._rows) for one in (self, more)]
         mask = None if self.mask is None and more.mask is None else torch.cat(masks)
@@ -174,14 +177,20 @@ class Tokens:
 
     def to(self, device: torch.device) -> "Tokens":
         """The same: tokens stay where they are, mapped from their file, and go to a device batch by batch."""
-        return Tokens(self.values, self.labels.to(device), self.mask, self._rows)
+        return replace(self, labels=self.labels.to(device), rows=self._rows)
 
     def pieces(self) -> Iterator[bytes | memoryview]:
-        """Everything that tells these items from others, in pieces: type, shape, mask, numbers and labels."""
+        """Everything that tells these items from others, in pieces: type, shape, mask, numbers and labels.
+
+        Their origin and rows stand for numbers that have one.
+        """
         kind = f"tokens {self.values.dtype} {(len(self), *self.shape)} {self.mask is not None}"
-        yield kind.encode()
-        for _, piece in self._pieces(self._rows):
-            yield piece.numpy().data
+        yield f"{kind} {self.origin}".strip().encode()
+        if self.origin:
+            yield self._rows.numpy().tobytes()
+        else:
+            for _, piece in self._pieces(self._rows):
+                yield piece.numpy().data
         if self.mask is not None:
             yield self.mask[self._rows].numpy().tobytes()
         yield np.ascontiguousarray(self.labels.numpy()).tobytes()

@@ -123,3 +123,14 @@ def test_the_answer_of_token_pairs_is_the_class_whose_tokens_agree(name, sizes, 
         alike.append(both.sum(dim=1).norm(dim=1) ** 2 - both.square().sum(dim=(1, 2)))  # twice the inner product
     agreeing = torch.stack(alike, dim=1).masked_fill(counts == 0, -torch.inf).argmax(dim=1)
     assert float((agreeing == data.test.labels).double().mean()) > 0.9
+
+
+def test_a_loader_of_elsewhere_cannot_say_what_stands_for_its_numbers():
+    """Else results of other numbers would count as those of the same data set."""
+
+    def made(number):
+        part = Tokens(torch.full((20, 2, 3), number), torch.arange(20) % 2, origin="mine")
+        return Dataset.of("mine", ("a", "b"), part, part, "here").looked_at("mine")
+
+    assert made(1.0).fingerprint != made(2.0).fingerprint and made(1.0).fingerprint == made(1.0).fingerprint
+    assert not made(1.0).train.origin
