@@ -362,7 +362,8 @@ class Dataset(Generic[Part]):
                 except UserError as error:
                     raise UserError(f"data set {name!r}: {part}: {error}") from error
         train, held_out, test = (  # a loader cannot say what stands for its numbers
-            replace(items, origin="") if isinstance(items, Tokens) and items.origin else items for items in parts.values()
+            replace(items, origin="") if isinstance(items, Tokens) and items.origin else items
+            for items in parts.values()
         )
         known: dict[str, Any] = {"train": train, "held_out": held_out, "test": test}
         return replace(self, name=name, fingerprint=fingerprint(*known.values()), **known)

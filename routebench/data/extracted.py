@@ -5,15 +5,16 @@ import os
 import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import accumulate
 from pathlib import Path
 
 import torch
 
 from routebench.cache import cache_folder
 from routebench.data._load import load, registered
-from routebench.data.backbones import LIBRARIES, LITE0, RANDOM, pretrained
-from routebench.data.dataset import Dataset
-from routebench.data.extracting import VERSION, extract
+from routebench.data.backbones import AUTOMATIC, LIBRARIES, LITE0, RANDOM, pretrained
+from routebench.data.dataset import Dataset, fingerprint
+from routebench.data.extracting import VERSION, extract, origin_from
 from routebench.data.official import expect_downloads
 from routebench.data.tokens import Tokens
 from routebench.errors import UserError, shown
@@ -74,21 +75,26 @@ class FeaturesName:
     def declared(self) -> Dataset[Tokens]:
         """A data set of the size that these features have, whose numbers are all zero.
 
+        Its fingerprint is theirs where the weights are at hand.
+
         Raises:
             UserError: the network is not there.
         """
         base = load(self.data)
         channels = base.train.shape[0]
-        network = pretrained(self.backbone, layer=self.layer, size=self.size, weights=RANDOM)
+        weights = AUTOMATIC if self.backbone == LITE0 else RANDOM  # those of others may have to be downloaded
+        network = pretrained(self.backbone, layer=self.layer, size=self.size, weights=weights)
         tokens = network(torch.zeros(1, channels, 1, 1, dtype=torch.uint8))
-        one = torch.zeros(tokens.shape, dtype=torch.float16)
+        parts = (base.train, base.held_out, base.test)
+        values = torch.zeros((), dtype=torch.float16).expand(sum(map(len, parts)), *tokens.shape[1:])
+        origin, starts = origin_from(network, base), accumulate(map(len, parts), initial=0)
         train, held_out, test = (
-            Tokens(one, part.labels, rows=torch.zeros(len(part), dtype=torch.int64))
-            for part in (base.train, base.held_out, base.test)
+            Tokens(values, part.labels, rows=torch.arange(start, start + len(part)), origin=origin)
+            for part, start in zip(parts, starts, strict=False)
         )
-        fingerprint = hashlib.sha256(f"{self} {base.fingerprint}".encode()).hexdigest()[:16]
         source = "its size alone: its features are not extracted"
-        return Dataset(f"features:{self}", base.classes, train, held_out, test, fingerprint, source)
+        whole = fingerprint(train, held_out, test)
+        return Dataset(f"features:{self}", base.classes, train, held_out, test, whole, source)
 
 
 def asked_for(path: str) -> FeaturesName | None:

@@ -221,6 +221,25 @@ def origin_of(notes: Mapping[str, Any], features: Iterable[Tensor]) -> str:
     if digest.hexdigest() != notes[DIGEST]:
         way = f"extract them again; of features that you changed, leave the metadata {ORIGIN!r} out"
         raise UserError(f"expected the features that routebench wrote into this file, got others; {way}")
+    return _origin(known)
+
+
+def facts_of(backbone: Pretrained, data: Dataset[Any]) -> dict[str, Any]:
+    """All that a file tells of how features come about, as JSON.
+
+    Args:
+        backbone: the frozen network.
+        data: the pictures.
+    """
+    return {**backbone.told, "data": data.name, "fingerprint": data.fingerprint, "version": VERSION}
+
+
+def origin_from(backbone: Pretrained, data: Dataset[Any]) -> str:
+    """Everything that features are computed from, as a file of them will have it; arguments as in `facts_of`."""
+    return _origin(facts_of(backbone, data))
+
+
+def _origin(known: Mapping[str, Any]) -> str:
     return json.dumps({name: known[name] for name in DECIDES})
 
 
@@ -349,12 +368,10 @@ class _Extraction:
         arrays |= {f"{name}_objects": ("int64", (len(numbers),)) for name, numbers in self.objects.items()}
         layer = f", layer {backbone.layer}" if backbone.layer else ""
         of = f"images of {data.name} at {backbone.size} pixels"
-        told = {**backbone.told, "data": data.name, "fingerprint": data.fingerprint, "batch": self.batch}
-        told["version"] = VERSION
         notes = {
             "classes": json.dumps(list(data.classes)),
             "source": f"features of {backbone.name}{layer}, of {of}: {data.source}",
-            ORIGIN: json.dumps(told),
+            ORIGIN: json.dumps({**facts_of(backbone, data), "batch": self.batch}),
         }
         return _Layout(arrays, notes)
 

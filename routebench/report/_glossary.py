@@ -51,8 +51,7 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "How far apart two mean ranks over data sets must be to count as different (Nemenyi's test at 5 %).",
     ),
     ("held-out", "A tenth of the training images, never trained on, for looking at training and for selection."),
-    ("fingerprint", "A hash over every pixel and label of a data set, or over all that its features are computed from: the same "
-        "fingerprint is the same data."),
+    ("fingerprint", "A hash over pixels and labels, or what features are computed from: if equal, the data are."),
     (
         "noise floor",
         "How far apart two measurements of the same time lie, in 95 of 100 cases. Smaller differences are not claimed.",

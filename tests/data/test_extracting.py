@@ -547,3 +547,10 @@ def test_the_command_writes_a_file_that_a_suite_takes(tmp_path, capfd):
         "features", preset="smoke", data=f"features:{file}", methods="uniform", results=tmp_path / "results"
     )
     assert run.counts.run and not run.counts.failed
+
+
+def test_features_are_planned_with_their_fingerprint_before_they_are_extracted(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path))
+    name = "efficientnet-lite0/blocks@32:take:100:mnist5k"
+    planned = extracted.asked_for(name).declared()
+    assert not (tmp_path / "features").exists() and planned.fingerprint == load(f"features:{name}").fingerprint
