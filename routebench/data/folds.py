@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from routebench.data._load import load
+from routebench.data._load import load, loader_of
 from routebench.data.dataset import SPLIT_SEED, Dataset, Divisible, Images, fingerprint, stratified_split
 from routebench.data.seal import FOLD
 from routebench.data.taking import whole_name
@@ -36,7 +36,7 @@ def fold(path: str) -> Dataset[Any]:
     if not fits or FOLD in name:
         raise UserError(f"{FOLD}{path}: expected {FOLD}NUMBER/COUNT:NAME, such as {FOLD}1/3:mnist")
     data = load(name)
-    if datasets.origin(_registered(name)) != SHIPPED:
+    if datasets.origin(loader_of(name)[0]) != SHIPPED:
         _expect_apart(f"{FOLD}{path}", data)
     source = f"training images of these, fold {number} of {count} to test on: {data.source}"
     if isinstance(data.compose, Divisible):
@@ -58,13 +58,6 @@ def fold(path: str) -> Dataset[Any]:
     kept, tested = _split(whole.labels, int(number), int(count))
     parts_of_it: Dataset[Any] = Dataset.of(f"{FOLD}{path}", data.classes, whole.at(kept), whole.at(tested), source)
     return replace(parts_of_it, left_out=data.left_out)
-
-
-def _registered(name: str) -> str:
-    """The name under which the loader of a set is registered."""
-    whole = whole_name(name)
-    kind = f"{whole.partition(':')[0]}:PATH"
-    return kind if ":" in whole and kind in datasets else whole
 
 
 def _expect_apart(name: str, data: Dataset[Any]) -> None:

@@ -382,6 +382,26 @@ def test_a_name_that_is_not_whole_is_told_as_one(rest):
         load(f"features:timm:resnet18{rest}")
 
 
+@pytest.mark.parametrize(
+    "inner", ["features:x.npz", "few:50:features:efficientnet-lite0@32:mnist5k", "fold:1/3:features:x"]
+)
+def test_features_of_features_are_refused_before_any_is_extracted(tmp_path, monkeypatch, inner):
+    monkeypatch.setattr(extracted, "extract", _crash)
+    with pytest.raises(UserError, match="expected pictures after the size, got"):
+        load(f"features:efficientnet-lite0@32:{inner}")
+
+
+@pytest.mark.parametrize("content", [b"my notes", b"\x10" + bytes(7) + b'{"x": {}}       '])
+def test_a_file_of_yours_where_an_extraction_grows_is_kept(tmp_path, content):
+    mine = tmp_path / "x.safetensors.partial"
+    mine.write_bytes(content)
+    with pytest.raises(UserError, match=r"x.safetensors.partial: expected nothing there, got another file; move it"):
+        written(tmp_path / "x.safetensors")
+    assert mine.read_bytes() == content
+    mine.write_bytes(bytes(100))  # as one that was stopped before it wrote anything
+    written(tmp_path / "x.safetensors")
+
+
 @pytest.mark.parametrize("place", ["/proc/x.safetensors", "/proc/deep/x.safetensors"])
 def test_a_place_that_cannot_be_written_is_told_at_once(place):
     with pytest.raises(UserError, match=r"features cannot be written to '/proc/.*x.safetensors': "):

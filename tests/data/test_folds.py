@@ -172,7 +172,7 @@ def plugin(tmp_path):
         yield
 
 
-@pytest.mark.parametrize("name", ["leaky", "leaky:x"])
+@pytest.mark.parametrize("name", ["leaky", "leaky:x", "few:4001:leaky", "few:4001:leaky:x"])
 def test_a_set_that_trains_on_its_test_images_has_no_folds(plugin, name):
     with pytest.raises(UserError, match=f"^fold:1/3:{name}: expected .* among the test images of {name}, got 7 that"):
         load(f"fold:1/3:{name}")
