@@ -175,7 +175,7 @@ def _apart(name: str, loss: Loss, output: Output, labels: Labels, moment: Moment
     """
     copied = replace(output, logits=output.logits.clone(), scores=output.scores.clone())
     found: Any = loss(copied, labels.clone(), moment)
-    needed = torch.is_grad_enabled()  # in training
+    needed = torch.is_grad_enabled() and copied.logits.requires_grad  # in training
     if not isinstance(found, Tensor) or found.ndim or not found.is_floating_point() or found.requires_grad < needed:
         raise UserError(f"loss {name!r}: expected one number with a gradient, got {found!r:.80}")
     return found

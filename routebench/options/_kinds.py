@@ -408,6 +408,6 @@ def taken_from_environment(kind: type, given: Collection[str]) -> dict[str, Any]
 
 def _with_arguments(text: str, told: Mapping[str, str]) -> str:
     """A documentation with a line for each argument in place of the line `asked: ...`."""
-    before, _, rest = text.partition("        asked: ")
-    lines = [f"        {name}: {said}" for name, said in told.items()]
+    before, _, rest = inspect.cleandoc(text).partition("    asked: ")  # Python 3.13 indents no documentation itself
+    lines = [f"    {name}: {said}" for name, said in told.items()]
     return "\n".join([before + lines[0], *lines[1:]]) + rest[rest.find("\n") :]
