@@ -13,6 +13,9 @@ from routebench.quantities import written
 from routebench.received import from_json
 from routebench.registry import suite_files
 
+TALK = {"-q", "--quiet", "-v", "--verbose", "--json"}
+"""Options that change nothing but what a command prints."""
+
 
 def command_of(runs: Runs, plan: Mapping[str, Any], records: Sequence[Record]) -> tuple[str, str]:
     """The command line that repeats the finished runs, and a sentence on what it names beyond them.
@@ -78,12 +81,13 @@ def _of_other_methods(runs: Runs, newest: str, records: Iterable[Record]) -> Ite
 
 
 def _as_readers_give_it(command: str, runs: Runs, records: Iterable[Record]) -> str:
-    """The command without settings that its preset names anyway, and then without the folder of whoever gave it.
+    """The command without how it was to talk, settings that its preset names anyway, and the folder of whoever gave it.
 
-    With settings of one's own it stays as it is: `tune` writes them into that folder.
+    With settings of one's own the folder stays: `tune` writes them into it.
     """
     words = _words(command)
-    kept, shipped = words, _trials_of_preset(runs.suite, runs.preset.removesuffix("-trials"))
+    kept = [word for word in words if word not in TALK]
+    shipped = _trials_of_preset(runs.suite, runs.preset.removesuffix("-trials"))
     tuned = (record.identity.tuning or {} for record in records)
     chosen = {str(tuning["trials"]) for tuning in tuned if "trials" in tuning}  # a trial itself has none
     if chosen and chosen <= shipped:

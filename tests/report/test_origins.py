@@ -127,6 +127,11 @@ def test_a_command_leaves_out_the_settings_of_its_preset_and_then_the_folder() -
     own = f"{short} --results std --settings std/standard.full.settings.json"
     assert told_of(chosen_by("another"), own) == own, "tune has written them there"
     assert told_of(shipped, f"{short} 'unclosed") == f"{short} 'unclosed"
+    for talk in ("-q", "--verbose", "--json"):
+        assert told_of(made_up_records(seeds=1), f"python -m routebench suite accuracy {talk} --jobs 2").endswith(
+            "y --jobs 2"
+        )
+
     tuned = "python -m routebench tune accuracy --preset mine --results std"
     assert told_of(made_up_records(seeds=1), tuned, "accuracy", "mine-trials") == tuned
 
