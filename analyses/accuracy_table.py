@@ -14,11 +14,8 @@ from routebench.analysis import (
     Method,
     Row,
     Runs,
-    Verdict,
-    among,
     analysis_of,
     run,
-    standing,
     wording,
 )
 from routebench.analysis.answering import one_class_in_words
@@ -60,7 +57,7 @@ def accuracy_table(runs: Runs) -> Analysis | None:
     chosen = None if named is None else {*named}
     return Analysis(
         title="Comparison",
-        reading=_reading(found),
+        reading="How accurate is each method?",
         table=table,
         columns=_columns(found, chosen, balanced=len(balanced) > 0),
         notes=(*_of_classes(runs), *notes_on(runs, found), *_published_notes(runs, found)),
@@ -118,29 +115,6 @@ def _seconds(row: Row) -> str:
 
 def _published(row: Row) -> str:
     return wording.NOTHING if math.isnan(row["published"]) else f"{row['published']:.2f} ({row['published_id']})"
-
-
-def _reading(found: Comparison) -> str:
-    rows = found.measured.to_dict("records")
-    if not rows:
-        return "No run finished, so nothing can be compared."
-    best, *others = rows
-    if not others:
-        return f"Nothing can be compared yet: only {best['method'].together} has finished, with {best['mean']:±0.2} %."
-    reading = f"{best['method']} has the highest mean accuracy{among(found.measured['method'])}, {best['mean']:±0.2} %"
-    level = [row["method"] for row in others if standing(row, "mean") == standing(best, "mean")]
-    reading += f", as {wording.listed(level, 5)} {'has' if len(level) == 1 else 'have'}" if level else ""
-    seen = {*found.over.values()}
-    if seen == {Verdict.UNTESTABLE}:
-        return f"{reading}; no test could compare it with the others."
-    peers, ahead = (found.with_verdict(verdict) for verdict in (Verdict.OPEN, Verdict.WORSE))
-    told = [f"on the seeds that both finished it is significantly behind {wording.listed(ahead, 5)}"] if ahead else []
-    told += [f"these runs cannot tell it apart from {wording.listed(peers, 5)}"] if peers else []
-    if told:
-        return f"{reading}; {'; '.join(told)}."
-    finished = "" if len(rows) == len(found.table) else " that finished"
-    behind = "all others that could be tested" if Verdict.UNTESTABLE in seen else f"all others{finished}"
-    return f"{reading}, and is significantly ahead of {behind}."
 
 
 def _published_notes(runs: Runs, found: Comparison) -> list[str]:

@@ -1,6 +1,6 @@
 """Runs without a result, and why: a failed run is a row, never a gap."""
 
-from routebench.analysis import Analysis, Column, Runs, analysis_of, run, wording
+from routebench.analysis import Analysis, Column, Runs, analysis_of, run
 
 MEANING = {
     "failed": "raised an error",
@@ -10,6 +10,10 @@ MEANING = {
     "skipped": "was left out for the reason given",
     "not run": "was planned and has no record yet",
 }
+REST = (
+    "Means are over the runs that gave a result, and say how many. Failed runs are tried again by the next run of the "
+    "suite."
+)
 
 
 @analysis_of("", "failures", place=900)
@@ -20,18 +24,9 @@ def failures(runs: Runs) -> Analysis | None:
         return None
     table = planned.loc[planned["status"] != "ok", ["label", "iterations", "seed", "status", "reason", "cell"]]
     table = table.sort_values(["status", "label", "iterations", "seed"]).reset_index(drop=True)
-    missing, total = len(table), len(planned)
-    if missing:
-        kinds = [f"{count} {status}" for status, count in table["status"].value_counts().items()]
-        reading = (
-            f"{missing} of {wording.plural(total, 'planned run')} gave no result ({wording.listed(kinds, 6)}); means "
-            f"are over the runs that did, and say how many. Failed runs are tried again by the next run of the suite."
-        )
-    else:
-        reading = f"All {wording.plural(total, 'planned run')} finished."
     return Analysis(
-        title="What has no result" if missing else "Nothing is missing",
-        reading=reading,
+        title="Nothing is missing" if table.empty else "What has no result",
+        reading="Which planned runs gave no result, and why?",
         table=table,
         columns=(
             Column("Method", "label", lambda row: str(runs.methods[row["cell"]].family), numeric=False),
@@ -41,8 +36,9 @@ def failures(runs: Runs) -> Analysis | None:
             Column("Reason", "reason", lambda row: str(row["reason"] or MEANING.get(row["status"], "")), numeric=False),
             Column("Run", "cell", "", "its record is records/RUN.json", numeric=False),
         ),
-        notes=tuple(
-            f"{status}: {MEANING[status]}." for status in sorted(set(table["status"]) & set(MEANING)) if missing
+        notes=(
+            *(f"{status}: {MEANING[status]}." for status in sorted(set(table["status"]) & set(MEANING))),
+            *([] if table.empty else [REST]),
         ),
     )
 

@@ -11,7 +11,6 @@ from routebench.analysis import (
     Analysis,
     Column,
     Method,
-    Row,
     Runs,
     Verdict,
     analysis_of,
@@ -19,7 +18,6 @@ from routebench.analysis import (
     difference,
     run,
     unflattered,
-    wording,
 )
 from routebench.analysis.contenders import untested
 from routebench.analysis.probe import BOTH
@@ -28,7 +26,6 @@ METHOD, VAE = "generative-capsules", "vae"
 PRESENCES = "presences"
 FEATURES = {"(t0, A0)": (METHOD, BOTH), "t0": (METHOD, PRESENCES), "VAE": (VAE, BOTH)}
 PAIRS = (("(t0, A0)", "t0"), ("t0", "VAE"), ("(t0, A0)", "VAE"))
-CHAIN = PAIRS[:2]
 HOLDS = {Verdict.BETTER: "yes", Verdict.WORSE: "reversed"}
 NOT_SHOWN = "not shown"
 VARIANTS = {
@@ -46,7 +43,7 @@ def probe_ordering(runs: Runs) -> Analysis | None:
         return None
     return Analysis(
         title="Does (t0, A0) > t0 > VAE hold under rotation?",
-        reading=_reading(table),
+        reading="Which of these leads are shown, and which are reversed?",
         table=table,
         columns=(
             Column("Model", "method", explained="that t0 and A0 are of", numeric=False),
@@ -135,52 +132,6 @@ def _published_lead(data: str, where: Mapping[str, object], pair: tuple[str, str
         return math.nan, ""
     first, second = (rows.iloc[0] for rows in found)
     return 100 * float(first["value"] - second["value"]), f"{first['id']}, {second['id']}"
-
-
-def _reading(table: DataFrame) -> str:
-    """The answer for each model, and the leads at the largest angle."""
-    links = [" > ".join(pair) for pair in CHAIN]
-    turned = table[(table["angle"] > 0) & table["pair"].isin(links)]
-    if turned.empty:
-        moved = table[(table["angle"] != 0) & table["pair"].isin(links)]
-        return f"No turned digits were looked at; {'; '.join(_on_a_canvas(row) for row in moved.to_dict('records'))}."
-    return f"{'; '.join(_answer(str(name), rows, links) for name, rows in turned.groupby('method', sort=False))}."
-
-
-def _on_a_canvas(row: Row) -> str:
-    holds = {Verdict.BETTER: "holds", Verdict.WORSE: "is reversed"}.get(row["gain"].verdict, "is not shown")
-    return f"on {row['view']}, {row['pair']} {holds} for {row['method']} ({row['gain']:+.2} points)"
-
-
-def _answer(name: str, rows: DataFrame, links: list[str]) -> str:
-    views = list(dict.fromkeys(rows["view"]))
-    missing = [link for link in links if link not in set(rows["pair"])]
-    by_view = {view: rows[rows["view"] == view] for view in views}
-    whole = [
-        view
-        for view, own in by_view.items()
-        if len(own) == len(links) and (own["holds"] == HOLDS[Verdict.BETTER]).all()
-    ]
-    reversed_ = [view for view, own in by_view.items() if (own["holds"] == HOLDS[Verdict.WORSE]).any()]
-    if missing:
-        told = f"for {name}, {' and '.join(missing)} was not measured under rotation"
-    elif len(whole) == len(views):
-        told = (
-            f"for {name}, (t0, A0) > t0 > VAE holds under rotation at all {wording.plural(len(views), 'largest angle')}"
-        )
-    elif whole:
-        told = f"for {name}, (t0, A0) > t0 > VAE holds under rotation {wording.listed(whole, 9)} only"
-    else:
-        told = f"for {name}, (t0, A0) > t0 > VAE is not shown to hold under rotation, at none of {_angles(views)}"
-    if reversed_:
-        told += f", and is reversed in part {wording.listed(reversed_, 9)}"
-    last = [f"{row['pair']} {row['gain']:+.2}" for row in by_view[views[-1]].to_dict("records")]
-    alone = " (one seed: nothing can be tested)" if min(gain.n for gain in rows["gain"]) == 1 else ""
-    return f"{told[0].upper()}{told[1:]}: {views[-1]} the leads are {' and '.join(last)} points{alone}"
-
-
-def _angles(views: list[str]) -> str:
-    return wording.plural(len(views), "largest angle")
 
 
 def _notes(table: DataFrame) -> tuple[str, ...]:

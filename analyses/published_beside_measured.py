@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Role, Row, Runs, Verdict, analysis_of, figures, palette, run, wording
-from routebench.analysis.published_numbers import counted, published_and_measured, repeat_papers
+from routebench.analysis.published_numbers import published_and_measured, repeat_papers
 from routebench.published import Statistic
 
 DRAWN: dict[str, tuple[str, str]] = {
@@ -50,7 +50,7 @@ def published_beside_measured(parts: tuple[Runs, ...]) -> Analysis | None:
     points = _points(table)
     return Analysis(
         title="Published beside measured",
-        reading=_reading(table),
+        reading="Which published numbers are reproduced here?",
         table=table,
         figure=None if points.empty else figures.figure_of(_draw, points, height=4.6),
         columns=COLUMNS,
@@ -112,34 +112,15 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def _reading(table: DataFrame) -> str:
-    not_run = int((table["verdict"] == Verdict.NOT_RUN).sum())
-    run = len(table) - not_run
-    subset = int(table["reason"].str.endswith("another task").sum())
-    beyond = f" ({subset} of these on a part of the data only)" if subset else ""
-    if not run:
-        return f"None of {len(table)} published numbers was measured under comparable conditions here{beyond}."
-    papers = [(source, counted(own["verdict"]), len(own)) for source, own in table.groupby("source", sort=False)]
-    by_paper = "; ".join(f"{source} {told} of {rows}" for source, told, rows in papers if told)
-    rest = f"{not_run} were not run{beyond}" + (f"; by paper, {by_paper}" if not_run else "")
-    return f"Of {len(table)} published numbers, {run} were measured: {counted(table['verdict'])}; {rest}."
-
-
 def _notes(table: DataFrame) -> list[str]:
-    notes = []
-    needed = Counter(
-        table.loc[(table["verdict"] == Verdict.NOT_RUN) & table["reason"].str.startswith("run the"), "reason"]
-    )
+    not_run = table[table["verdict"] == Verdict.NOT_RUN]
+    counted = f"Not run: {len(not_run)} of {len(table)} published numbers. The CSV file has them."
+    notes = [] if not_run.empty else [counted]
+    needed = Counter(not_run.loc[not_run["reason"].str.startswith("run the"), "reason"])
     if needed:
         told = [f"{reason.removeprefix('run ')} ({count})" for reason, count in needed.most_common(3)]
         more = f", and {len(needed) - 3} others" if len(needed) > 3 else ""
-        notes.append(f"What measures most of those not run: {'; '.join(told)}{more}. The CSV file has all.")
-    checked = table[table["parameters_agree"] != ""]
-    if len(checked):
-        agree = int((checked["parameters_agree"] == "yes").sum())
-        notes.append(
-            f"Of {wording.plural(len(checked), 'printed parameter count')} that could be checked, {agree} agree."
-        )
+        notes.append(f"What measures most of those: {'; '.join(told)}{more}.")
     return notes
 
 

@@ -1,6 +1,5 @@
 """Claims of the source papers without a number, and whether they hold here."""
 
-from collections import Counter
 from collections.abc import Collection
 
 from pandas import DataFrame
@@ -29,7 +28,7 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
     table = table.sort_values("verdict", key=lambda told: told.map([*MARKS].index), kind="stable", ignore_index=True)
     return Analysis(
         title="What the papers say in words",
-        reading=_reading(table),
+        reading="Which of the claims hold here, and which do not?",
         table=table,
         columns=COLUMNS,
         notes=(
@@ -103,25 +102,6 @@ def _not_run(table: DataFrame, commands: Collection[str]) -> list[str]:
         return []
     told = "; ".join(f"`{needs}`" if needs in commands else needs for needs in dict.fromkeys(lacking["needs"]))
     return [f"{wording.plural(len(lacking), 'claim')} not tested in this folder. What tests them: {told}."]
-
-
-def _reading(table: DataFrame) -> str:
-    counts = Counter(table["verdict"])
-    tested = len(table) - counts[Verdict.NOT_RUN]
-    hold, fail = counts[Verdict.HOLDS] == 1, counts[Verdict.FAILS] == 1
-    told = [
-        f"{counts[Verdict.HOLDS]} {'holds' if hold else 'hold'} here",
-        f"{counts[Verdict.FAILS]} {'does' if fail else 'do'} not",
-    ]
-    told.append(f"{counts[Verdict.UNDECIDED]} cannot be decided")
-    told += [f"{counts[Verdict.NOT_TESTED]} have no verdict"] if counts[Verdict.NOT_TESTED] else []
-    failing = [str(claim) for claim in dict.fromkeys(table.loc[table["verdict"] == Verdict.FAILS, "claim"])]
-    against = f" Against the papers: {'; '.join(_lower(claim) for claim in failing)}." if failing else ""
-    return f"Of {wording.plural(tested, 'test')} of what the papers say in words, {wording.listed(told)}.{against}"
-
-
-def _lower(claim: str) -> str:
-    return claim if claim[1:2].isupper() else claim[0].lower() + claim[1:]
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ def test_a_wide_interval_agrees_with_nothing():
     assert found[1]["reason"].endswith("is too wide to tell")
 
 
-def test_part_of_the_data_is_another_task_and_is_counted():
+def test_part_of_the_data_is_another_task():
     runs = part((99.3, 99.3), suite="accuracy", preset="quick", data="mnist5k", model="capsnet-small")
     table = published_and_measured((runs,)).set_index("id")
     for row in ("KIE-001", "KIE-003"):
@@ -174,18 +174,8 @@ def test_part_of_the_data_is_another_task_and_is_counted():
         assert table.loc[row, "reason"] == "measured on mnist5k by the quick preset: another task"
     assert find((runs,)) is None  # no suite here repeats a paper: nothing is missing
     found = find((runs, part((99.3, 99.3), suite="tsai-table1", preset="quick", data="mnist5k", model="tsai-small")))
-    assert found.reading == (
-        "None of 124 published numbers was measured under comparable conditions here "
-        "(4 of these on a part of the data only)."
-    )
+    assert found.notes[0] == "Not run: 124 of 124 published numbers. The CSV file has them."
     assert found.figure is None
-
-
-def test_the_sentence_counts_verdicts_by_paper():
-    assert find((part((99.3, 98.1)),)).reading == (
-        "Of 124 published numbers, 2 were measured: 1 reproduced and 1 not; 122 were not run; "
-        "by paper, Kiefer 1 reproduced and 1 not of 6."
-    )
 
 
 def test_errors_and_fractions_are_measured_in_the_papers_unit():

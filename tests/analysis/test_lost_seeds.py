@@ -168,8 +168,6 @@ def test_every_text_of_a_method_says_how_many_seeds_it_has() -> None:
     assert (str(em), em.exact) == ("EM (4 of 6 seeds)", "em")
     assert str(em.anywhere) == str(em.family) == "EM"
     assert str(method_of(runs, "uniform")) == "Uniform routing"
-    reading = analyses["accuracy-table"](runs).reading
-    assert reading.startswith("Uniform routing has the highest mean accuracy of the methods with all of their seeds, ")
     assert "EM (4 of 6 seeds)" in analyses["accuracy-pairwise"](runs).shown().to_string()
 
 
@@ -354,7 +352,6 @@ def test_what_is_the_same_function_as_equal_shares_has_finished_and_is_told(your
     }
     assert headline_of(runs).title == said[yours]
     table = analyses["accuracy-table"](runs)
-    assert ("Uniform routing = EM, T = 1" in table.reading) is not bool(yours)
     if yours:
         card = scorecard_of([("a", runs, table)])
         assert card.title == "Does EM help? Not shown."
@@ -374,9 +371,7 @@ def test_of_equal_means_the_same_method_comes_first_everywhere_and_both_are_told
             if metric["metric"] == "accuracy":
                 metric["value"] = values[record["label"]][record["identity"]["seed"]]
     runs = made_up_runs(records, preset="full")
-    assert analyses["accuracy-table"](runs).reading.startswith(
-        "EM has the highest mean accuracy, 97.07 ± 0.76 %, as CNN has"
-    )
+    assert [method.name for method in analyses["accuracy-table"](runs).table["method"]][:2] == ["em", "cnn"]
     assert "Highest mean accuracy: EM, 97.1 ± 0.8 % (3 seeds), and the same with CNN." in str(headline_of(runs))
 
 
