@@ -51,7 +51,7 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
             finished(),
         ),
         notes=(f"Dashed: uniform routing. Grey: others. Bars: {' or '.join(map(wording.interval_in_words, kinds))}.",),
-        alternative=f"Lines of test accuracy over T for {wording.listed(sorted(map(str, several)), 8)}.",
+        alternative="Lines of test accuracy over T, a panel for each method.",
     )
 
 

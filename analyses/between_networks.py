@@ -12,12 +12,10 @@ from routebench.analysis import (
     Role,
     Row,
     Runs,
-    Verdict,
     analysis_of,
     corrected,
     mean_of,
     run,
-    wording,
 )
 from routebench.analysis.comparison import OTHER_IMAGES, Contender, contenders_of, difference_between, with_other_images
 
@@ -31,7 +29,7 @@ def between_networks(parts: tuple[Runs, ...]) -> Analysis | None:
     several = len({row["of"] for row in rows}) > 1
     return Analysis(
         title="Between networks",
-        reading=" ".join(_reading(rows, several=several)),
+        reading="On which network is each method more accurate?",
         table=DataFrame(rows),
         columns=(
             *((Column("Of", "of", numeric=False),) if several else ()),
@@ -86,22 +84,6 @@ def _row(runs: Runs, ours: Contender, theirs: Contender, difference: Estimate) -
     values = {"accuracy": mean_of(ours.values, 100), "there": mean_of(theirs.values, 100)}
     networks = {"network": ours.method.model, "against": theirs.method.model}
     return {"method": ours.method, **where, **networks, **values, "difference": difference, "both": both}
-
-
-def _reading(rows: list[Row], *, several: bool) -> Iterator[str]:
-    """Tells which methods are significantly more accurate, and which less, for each pair of networks."""
-    groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["of"], row["network"], row["against"]), []).append(row)
-    for (of, network, against), own in groups.items():
-        told = [
-            f"significantly {word}: {wording.listed(found, 5)}"
-            for word, verdict in (("more accurate", Verdict.BETTER), ("less", Verdict.WORSE))
-            if (found := [row["method"] for row in own if row["difference"].verdict is verdict])
-        ]
-        where = f"{of}: on {network}" if several else f"On {network}"
-        none = f"no difference of {wording.plural(len(own), 'method')} is shown"
-        yield f"{where} against {against}, {'; '.join(told) or none}."
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Differences to uniform routing over several data sets or suites, from all runs together."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 
@@ -59,7 +58,7 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
     table = best_first(best_first(table, "iqm"), "present")
     return Analysis(
         title="Over all tasks",
-        reading=_reading(table, len(tasks)),
+        reading="Which methods are better than uniform routing over all tasks together?",
         table=table,
         figure=figures.figure_of(_draw, by_label, _colours(parts), height=4.0),
         columns=(
@@ -76,6 +75,7 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
                 "[].0",
                 "chance that a run beats one of it",
             ),
+            Column("Verdict", "iqm", _verdict, "by the interval of each method for itself", numeric=False, judges=True),
             Column("Runs", "runs", explained="that both finished"),
         ),
         notes=(
@@ -153,20 +153,16 @@ def _counted(row: Row) -> str:
     return f" ({done} of {wording.plural(planned, 'seed')})" if done < planned else ""
 
 
+def _verdict(row: Row) -> str:
+    """`better` or `worse` than uniform routing; a dash where neither is shown, or no test is possible."""
+    if row["untested"]:
+        return wording.NOTHING
+    better = row["iqm"].low > 0 and not row["lost"]
+    return Verdict.WORSE if row["iqm"].high < 0 else Verdict.BETTER if better else wording.NOTHING
+
+
 def _colours(parts: tuple[Runs, ...]) -> dict[str, str]:
     return {label: colour for runs in parts for label, colour in runs.colours.items()}
-
-
-def _reading(table: DataFrame, tasks: int) -> str:
-    rows = table.to_dict("records")
-    told_apart = [row for row in rows if not row["untested"]]
-    above = [f"{row['title']}{_counted(row)}" for row in told_apart if row["iqm"].low > 0 and not row["lost"]]
-    below = [f"{row['title']}{_counted(row)}" for row in told_apart if row["iqm"].high < 0]
-    told = [f"better than uniform routing: {wording.listed(above, 8)}"] if above else []
-    told += [f"worse: {wording.listed(below, 8)}"] if below else []
-    if not any(math.isfinite(row["iqm"].low) for row in rows):
-        return f"Over {tasks} tasks, runs are too few for intervals: each task needs five."
-    return f"Over {tasks} tasks, by intervals that are each for itself, {'; '.join(told) or 'none is told apart'}."
 
 
 def _draw(axes: Axes, by_label: dict[str, Tasks], colours: dict[str, str]) -> None:

@@ -137,7 +137,6 @@ def _show_results(
         say(console, "The same methods between networks:")
         console.print(_coloured(between, set()), soft_wrap=False)
         console.print()
-        say(console, between.reading)
     if caveat := planned.plan.caveat:
         say(console, caveat)
     return planned, found, every

@@ -76,8 +76,7 @@ def headline(found: Sequence[NetworkAnswer]) -> str:
         found: what `answers` gives.
     """
     told = [f"On {one.network}: {one.headline}" if one.network else str(one.headline) for one in found if one.headline]
-    between = between_networks(found)
-    return "\n".join([*told, *([between.reading] if between else [])])
+    return "\n".join(told)
 
 
 def _answer(runs: Runs, network: str) -> NetworkAnswer:

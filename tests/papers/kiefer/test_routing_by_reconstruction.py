@@ -56,7 +56,7 @@ def test_planted_effects_are_found_with_their_paired_intervals():
     raw = table.loc[["routing", "reconstruction", "interaction"], "p"].to_numpy(dtype=float)
     holm = table.loc[["routing", "reconstruction", "interaction"], "p_holm"].to_numpy(dtype=float)
     assert holm == pytest.approx(statistics.holm(raw))
-    assert analysis.reading.count("(shown)") == 3
+    assert holm.max() < 0.05
 
 
 def test_conditions_are_means_over_seeds_at_three_iterations():
@@ -68,12 +68,11 @@ def test_conditions_are_means_over_seeds_at_three_iterations():
 
 def test_no_effect_is_not_shown():
     same = tuple(part(model, (94.0, 94.0), seeds=3, spread=0.4) for model in PLANTED)
-    assert find(same).reading.count("(not shown)") == 3
+    assert find(same).numbers["p_holm"].dropna().min() > 0.05
 
 
-def test_one_seed_has_no_interval_and_says_so():
+def test_one_seed_has_no_interval():
     analysis = find(parts(seeds=1))
-    assert analysis.reading.startswith("With one seed, effects in points are routing")
     assert analysis.numbers["low"].isna().all()
     assert not analysis.shown().isin(["None", "nan", "<NA>"]).any().any()
 
@@ -81,7 +80,6 @@ def test_one_seed_has_no_interval_and_says_so():
 def test_a_missing_condition_leaves_a_row_without_a_number_and_no_effect():
     plain, decoded = parts()
     analysis = find((plain, replace(decoded, results=decoded.results[decoded.results["label"] != "none"])))
-    assert analysis.reading.startswith("Only 3 of the four conditions finished")
     assert analysis.numbers.set_index("what").loc["none, with decoder", "n"] == 0
     assert set(analysis.numbers["kind"]) == {"condition"}
 

@@ -7,7 +7,6 @@ from pandas import DataFrame
 
 from routebench import published
 from routebench.analysis import (
-    ALPHA,
     Analysis,
     Column,
     Estimate,
@@ -28,6 +27,7 @@ MEANING = {
     "reconstruction": "with decoder less without, mean over routing and none",
     "interaction": "gain of routing with decoder, less its gain without",
 }
+EFFECTS = "An effect is over the seeds that finished with all four conditions; of one seed it has no interval."
 
 
 @analysis_of("", "routing-by-reconstruction", place=30, folder=True)
@@ -44,7 +44,7 @@ def routing_by_reconstruction(parts: tuple[Runs, ...]) -> Analysis | None:
     printed = Column("Published, %", "published", _published, "Kiefer et al., appendix A")
     return Analysis(
         title="Routing and reconstruction",
-        reading=_reading(conditions, effects),
+        reading="What do routing and reconstruction add, alone and together?",
         table=table,
         columns=(
             Column("Condition or effect", "what", numeric=False),
@@ -98,26 +98,11 @@ def _published(row: Row) -> str:
     return f"{row['published']:.2f} ({row['published_id']})" if row["published_id"] else wording.NOTHING
 
 
-def _reading(conditions: FourConditions, effects: dict[str, Estimate]) -> str:
-    if not effects:
-        return f"Only {len(conditions.accuracies)} of the four conditions finished, so that no effect can be given."
-    if not all(found.known for found in effects.values()):
-        return "No seed has finished with all four conditions, so that no effect can be given."
-    told = [f"{name} {found:+.2}" for name, found in effects.items()]
-    if not all(found.has_limits for found in effects.values()):
-        return f"With one seed, effects in points are {wording.listed(told)}, and no interval can be given."
-    shown = ["shown" if found.p_holm < ALPHA else "not shown" for found in effects.values()]
-    both = [f"{effect} ({verdict})" for effect, verdict in zip(told, shown, strict=True)]
-    return f"Effects in points of accuracy with 95 % intervals: {'; '.join(both)}."
-
-
 def _notes(conditions: FourConditions, table: DataFrame) -> list[str]:
-    notes = [conditions.told, "± after a mean: 95 % t interval over seeds."]
+    notes = [conditions.told, "± after a mean: 95 % t interval over seeds.", EFFECTS]
     if table["kind"].eq("effect").any():
         meaning = "; ".join(f"{name}: {told}" for name, told in MEANING.items())
-        notes.append(
-            f"Effects are paired by seed. {meaning}. Shown: p below 0.05 after Holm's correction over the three."
-        )
+        notes.append(f"Effects are paired by seed. {meaning}.")
     known = published.load_published().set_index("id")
     return notes + [f"{name}: {known.loc[name, 'conditions']}." for name in table["published_id"] if name]
 

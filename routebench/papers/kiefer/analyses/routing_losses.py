@@ -16,7 +16,6 @@ from routebench.analysis import (
     mean_of,
     palette,
     run,
-    wording,
 )
 from routebench.analysis.judging import Condition, JudgedClaim, difference, judged_in, rows_of, values_of
 
@@ -56,7 +55,7 @@ def routing_losses(parts: tuple[Runs, ...]) -> Analysis | None:
     drawn = max(epochs, default=0) > 1
     return Analysis(
         title="Losses with routing and without",
-        reading=_reading(table),
+        reading="Which of the paper's conclusions on losses hold here?",
         table=table,
         figure=figures.figure_of(
             _draw, curves, conditions.plain, height=2.8 * len(curves) / 2, rows=len(curves) // 2, columns=2, sharex=True
@@ -140,18 +139,6 @@ def _digits(row: Row) -> int:
 
 def _gain(row: Row) -> str:
     return format(row["gain"], f"+.{_digits(row)}")
-
-
-def _reading(table: DataFrame) -> str:
-    told = []
-    for decoder, own in table.groupby("decoder"):
-        by_verdict: dict[str, list[str]] = {}
-        for row in own.to_dict("records"):
-            by_verdict.setdefault(str(row["verdict"]), []).append(f"{row['claim']} ({_gain(row)})")
-        said = [f"{verdict}: {wording.listed(claims, len(CLAIMS))}" for verdict, claims in by_verdict.items()]
-        told.append(f"{'with' if decoder else 'without'} decoder, {'; '.join(said)}")
-    first, *others = told
-    return f"Of what the paper concludes, {first}. {' '.join(one[0].upper() + one[1:] for one in others)}."
 
 
 def _curves(runs: Runs, metric: str) -> dict[Condition, DataFrame]:

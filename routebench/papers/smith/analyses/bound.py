@@ -14,8 +14,6 @@ from routebench.analysis import (
     Row,
     Runs,
     analysis_of,
-    best_first,
-    numbers,
     run,
     table_of,
     wording,
@@ -46,7 +44,7 @@ def bound(runs: Runs) -> Analysis | None:
         return None
     return Analysis(
         title="Bound, size and reconstruction",
-        reading=_reading(table),
+        reading="How good are the bound and the reconstructions of each model, and how large is it?",
         table=table,
         columns=columns,
         notes=_notes(table),
@@ -104,43 +102,8 @@ def _size(row: Row) -> str:
     if not row["published_id"]:
         return count
     known = published.load_published().set_index("id").loc[SIZE]
-    return f"{count} (published {known['params'].replace('<', '< ')})"
-
-
-def _reading(table: DataFrame) -> str:
-    told = []
-    rows = table.to_dict("records")
-    bounded = [row for row in rows if row["total"].known]
-    if bounded:
-        values = [f"{_shown('total')(row)} nats for {row['method']}{_with_poses(row)}" for row in bounded]
-        told.append(f"the bound is {wording.listed(values)}{_apart(table)}")
-    told += [_size_in_words(row) for row in rows if row["published_id"]]
-    if "error_0" in table and numbers(table["error_0"]).notna().any():
-        best = best_first(table, "error_0", ascending=True).iloc[0]
-        told.append(
-            f"reconstructions of upright digits have the smallest squared error with {best['method']} "
-            f"({best['error_0']:.1} per image, summed over pixels)"
-        )
-    text = "; ".join(told) or "No bound was measured"
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _with_poses(row: Row) -> str:
-    return f" (poses {_poses(row)})" if row["poses"] in POSES else ""
-
-
-def _apart(table: DataFrame) -> str:
-    """The warning about bounds that are not comparable."""
-    kinds = len(set(POSES) & set(table["poses"]))
-    return f", of {('two', 'three')[kinds - 2]} kinds that are not comparable" if kinds > 1 else ""
-
-
-def _size_in_words(row: Row) -> str:
-    known = published.load_published().set_index("id").loc[SIZE]
-    fits = published.agrees(int(row["generative"].mean), str(known["params"]))
-    said = "as published" if fits else "more than published"
-    count = f"{row['generative'].mean:,.0f} learned numbers"
-    return f"{row['method']} generates with {count}, {said} ({known['params']}, {SIZE})"
+    how = "as" if published.agrees(int(row["generative"].mean), str(known["params"])) else "more than"
+    return f"{count} ({how} published: {known['params'].replace('<', '< ')})"
 
 
 def _notes(table: DataFrame) -> tuple[str, ...]:
