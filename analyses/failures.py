@@ -26,7 +26,7 @@ def failures(runs: Runs) -> Analysis | None:
     table = table.sort_values(["status", "label", "iterations", "seed"]).reset_index(drop=True)
     return Analysis(
         title="Nothing is missing" if table.empty else "What has no result",
-        reading="Which planned runs gave no result, and why?",
+        reading="All planned runs finished." if table.empty else "Which planned runs gave no result, and why?",
         table=table,
         columns=(
             Column("Method", "label", lambda row: str(runs.methods[row["cell"]].family), numeric=False),

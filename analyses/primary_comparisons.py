@@ -110,7 +110,7 @@ def _notes_on_images(table: DataFrame) -> Iterator[str]:
     if any(one.has_limits for one in table["both"]):
         yield (
             "Answers are for these test images. If they were drawn anew too, intervals would be wider (thin lines), "
-            "and the same tests would give the answers of the last column."
+            "and the same tests would give the answers of the column for other images."
         )
     lost = [row for row in table.to_dict("records") if on_these_images_alone(row)]
     if lost:

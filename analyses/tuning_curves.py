@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from pandas import DataFrame, Series, concat
 
-from routebench.analysis import Analysis, Column, Main, Method, Row, Runs, analysis_of, figures, run
+from routebench.analysis import Analysis, Column, Main, Method, Row, Runs, analysis_of, figures, run, wording
 from routebench.statistics import expected_best, stable_from
 
 Line = tuple[Method, NDArray[np.float64], list[NDArray[np.float64]], str]
@@ -23,7 +23,12 @@ LOST = (
     "its bad ones, so that its mean says too much good of it."
 )
 _AGAIN = (
-    Column("Again, %", "again", ".2", "the best trial run again with other seeds: the best of many is partly luck"),
+    Column(
+        "Again, %",
+        "again",
+        lambda row: f"{wording.fixed(row['again'], 2)}{'*' if row['is_other'] else ''}",
+        "the best trial run again with other seeds, as the best of many is partly luck; *: another is then better",
+    ),
 )
 
 
@@ -45,7 +50,7 @@ def tuning_curves(runs: Runs) -> Analysis | None:
     return Analysis(
         title="What tuning finds",
         reading=_reading(table),
-        table=table.drop(columns=["curve", "studies", "is_other"]),
+        table=table.drop(columns=["curve", "studies"]),
         figure=figures.figure_of(_draw, drawn, height=4.2),
         columns=(
             Column("Configuration", "method", numeric=False),
@@ -121,31 +126,13 @@ def _reading(table: DataFrame) -> str:
         if found < trials
         else f"The order of {len(rows)} configurations changed up to the last of {trials} trials: more may change it"
     )
-    widest = max(rows, key=lambda row: np.nan_to_num(row["spread"]))
-    return (
-        f"{often}. {_best(rows)}. "
-        f"Settings matter most to {widest['method']}: its trials' standard deviation is {widest['spread']:.1f} points."
-        f"{_repeated(table)}"
-    )
+    return f"{often}. {_best(rows)}."
 
 
 def _best(rows: Sequence[Row]) -> str:
     lost = sum(row["lost"] > rows[0]["lost"] for row in rows)
     of = f" of the {len(rows) - lost} of {len(rows)} configurations that lost fewest trials" if lost else ""
     return f"{rows[0]['method']} has the best trial{of}, {rows[0]['best']:.2f} %"
-
-
-def _repeated(table: DataFrame) -> str:
-    """The findings of repeats of the best trials; empty without them."""
-    known = table[table["again"].notna()]
-    if known.empty:
-        return ""
-    lost = float((known["best"] - known["again"]).mean())
-    return (
-        f" Run again with other seeds, best trials score {abs(lost):.1f} points {'less' if lost >= 0 else 'more'} on "
-        f"average, and {int(known['is_other'].sum())} of {len(known)} configurations take "
-        "another trial."
-    )
 
 
 def _draw(axes: Axes, drawn: list[Line]) -> None:

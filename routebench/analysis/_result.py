@@ -102,8 +102,8 @@ class Analysis:
 
     Args:
         title: a heading.
-        reading: the answer in plain English, made from the numbers, or the question that the table answers: of a
-            suite, the first analysis answers, and others where they carry a verdict.
+        reading: the question that the table answers, in one line. The first analysis of a suite gives the first lines
+            of its page and answers in plain English, made from the numbers.
         table: the numbers, tidy and unrounded; cells may be a `Method` or an `Estimate`.
         figure: the figure of the table, or None.
         columns: how to show the table; empty shows every column as it is.

@@ -305,18 +305,22 @@ def _claims(answered: list[Section], whole: tuple[Block | Broken, ...]) -> Claim
 def _title(
     answered: list[Section], scores: Scorecard | None, claims: ClaimCard | None
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Title, lead and further sentences of the summary; with several suites, no suite's answer is the title."""
-    first = next((section for section in answered if section.headline), None)
-    if first is None:
+    """Title, lead and further sentences of the summary; with several suites, no suite's answer is the title.
+
+    Of a suite whose first analysis only asks, the question is.
+    """
+    if not answered:
         return "Nothing has been measured yet", (), ("The page of each suite says what is missing, and why.",)
     if claims is not None:
         return (claims.numbers, (claims.title,), ()) if claims.numbers else (claims.title, (), ())
-    assert first.headline is not None
+    first = next((section for section in answered if section.headline), None)
     alone = len({section.runs.suite for section in answered}) == 1
-    if alone and (first.runs.protocol in ("accuracy", "") or scores is None or not scores.compares):
+    if alone and first and (first.runs.protocol in ("accuracy", "") or scores is None or not scores.compares):
         return _of_each(answered)
     if scores is not None and scores.compares:
         return scores.title, scores.said, ()
+    if alone and answered[0].question:
+        return answered[0].question, (), ()
     names = [section.tab for section in answered]
     return f"{wording.plural(len({*names}), 'suite')}: {wording.listed(list(dict.fromkeys(names)), 9)}", (), ()
 

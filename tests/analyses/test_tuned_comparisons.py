@@ -201,7 +201,7 @@ def test_beside_seeds_alone_stands_what_another_test_set_would_do(runs):
         row["both_verdict"] not in (Verdict.OPEN, Verdict.UNTESTABLE) for row in found.table.to_dict("records")
     )
     (note,) = (note for note in found.notes if note.startswith("Answers are for these test images. "))
-    assert "the answers of the last column" in note
+    assert "the column for other images" in note
     assert (
         f" on these test images, {decided} if these were drawn anew too."
         in headline_of(replace(runs, correct=correct)).said[0]
@@ -276,8 +276,7 @@ def test_repeats_are_in_no_curve_and_say_how_lucky_the_best_was(tmp_path, tried)
             key: before[key] for key in ("best", "of_four", "spread", "diverged", "trials")
         }
         assert row["again"] == pytest.approx(row["best"] - 5) and np.isnan(before["again"])
-    told = "best trials score 5.0 points less on average, and 3 of 29 configurations take another trial."
-    assert with_repeats.reading.endswith(told) and told not in without.reading
+    assert with_repeats.shown()["Again, %"].str.endswith("*").sum() == 3
     assert "Again, %" in [column.title for column in with_repeats.columns]
     assert "Again, %" not in [column.title for column in without.columns]
 

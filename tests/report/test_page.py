@@ -23,6 +23,7 @@ from routebench.errors import UserError
 from routebench.registry import analyses, extensions
 from routebench.report import _render, answers, comparison_table, headline, origins_of, write_report
 from routebench.report._page import Section
+from routebench.report._page import _title as title_of
 from routebench.report._page import _where as where_of
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
@@ -218,7 +219,13 @@ def test_a_plan_without_results_still_has_a_page(tmp_path) -> None:
     text = write_report(write_folder(tmp_path, records)).page.read_text(encoding="utf-8")
     Outline(text)
     assert "Nothing has been measured yet" in text
-    assert "13 of 13 planned runs gave no result" in text
+    assert "0 of 13 planned runs finished." in text and "What has no result" in text
+
+
+def test_a_suite_that_only_asks_has_its_question_as_title() -> None:
+    runs = made_up_runs()
+    asks = Section("", "Sparsity", runs, "Is coupling sparse?", None, (), origins_of(runs, {}, [], None), 1)
+    assert title_of([asks], None, None) == ("Is coupling sparse?", (), ())
 
 
 def test_the_terminal_gets_the_same_answer_with_fewer_columns(written, text: str) -> None:

@@ -13,7 +13,6 @@ from routebench.analysis import (
     SEEDS,
     Analysis,
     Column,
-    Estimate,
     Main,
     Mean,
     Method,
@@ -22,7 +21,6 @@ from routebench.analysis import (
     analysis_of,
     palette,
     run,
-    standing,
     table_of,
     wording,
 )
@@ -185,23 +183,12 @@ def _reading(table: DataFrame) -> str:
     silent = [row for row in rows if row["silent_seeds"] and not row["collapsed_seeds"]]
     healthy = [row for row in rows if not row["silent_seeds"] and not row["collapsed_seeds"]]
     if not collapsed and not silent:
-        names = [f"{row['method']} ({_in_effect(row)}, {_idle(row)})" for row in healthy]
-        return f"{wording.listed(names)} did not collapse with any seed{_presences(rows)}."
+        return f"{wording.listed([row['method'] for row in healthy])} did not collapse with any seed."
     told = [_by_seeds(collapsed, "collapsed", "collapsed_seeds") if collapsed else "No model collapsed"]
     told += [_by_seeds(silent, "had all objects idle", "silent_seeds")] if silent else []
     others = wording.listed([row["method"] for row in healthy]) if healthy else ""
     told += [f"{others} did {'neither' if silent else 'not'}"] if healthy else []
-    return f"{'; '.join(told)}{_presences(rows)}."
-
-
-def _presences(rows: Sequence[Row]) -> str:
-    """Note on the presences whose logits tell most, and what is left of it where the model itself looks."""
-    known = [row for row in rows if row["drawn"].known]
-    if not known:
-        return ""
-    best = min(known, key=lambda row: standing(row, "logits"))
-    told = f"{best['logits']:.0} % of digits by logits, {best['drawn']:.0} % once drawn"
-    return f". Presences of {best['method']} tell {told}"
+    return f"{'; '.join(told)}."
 
 
 def _by_seeds(rows: Sequence[Row], verb: str, key: str) -> str:
@@ -209,23 +196,6 @@ def _by_seeds(rows: Sequence[Row], verb: str, key: str) -> str:
     first, *others = rows
     told = [f"{first['method']} {verb} in {first[key]} of {wording.plural(first['n'], 'seed')}"]
     return wording.listed([*told, *(f"{row['method']} in {row[key]} of {row['n']}" for row in others)])
-
-
-def _idle(row: Row) -> str:
-    return f"{_mean(row['idle'])}{_out_of(row['objects'].mean)} objects idle"
-
-
-def _in_effect(row: Row) -> str:
-    return f"{row['effective']:.1}{_out_of(row['templates'])} templates in effect, {_mean(row['dead'])} dead"
-
-
-def _mean(count: Estimate) -> str:
-    """The mean, with one decimal unless it is whole."""
-    return f"{count:.1}".removesuffix(".0")
-
-
-def _out_of(count: float) -> str:
-    return "" if math.isnan(count) else f" of {count:.0f}"
 
 
 if __name__ == "__main__":
