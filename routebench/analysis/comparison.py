@@ -116,20 +116,6 @@ class Comparison:
         return self.pairs.get((ours, theirs), Estimate()).verdict
 
     @property
-    def over(self) -> dict[Method, Verdict]:
-        """The verdict of the method of the highest mean against each other one that has a result."""
-        first, *others = self.measured["method"]
-        return {method: self.verdict(first, method) for method in others}
-
-    def with_verdict(self, verdict: Verdict) -> list[Method]:
-        """The methods against which that of the highest mean has a verdict.
-
-        Args:
-            verdict: the verdict that is looked for.
-        """
-        return [method for method, found in self.over.items() if found is verdict]
-
-    @property
     def every(self) -> DataFrame:
         """The same, with a row for every method, including those that are the same function as another.
 
