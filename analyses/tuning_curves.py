@@ -132,7 +132,9 @@ def _reading(table: DataFrame) -> str:
 def _best(rows: Sequence[Row]) -> str:
     lost = sum(row["lost"] > rows[0]["lost"] for row in rows)
     of = f" of the {len(rows) - lost} of {len(rows)} configurations that lost fewest trials" if lost else ""
-    return f"{rows[0]['method']} has the best trial{of}, {rows[0]['best']:.2f} %"
+    equal = [str(row["method"]) for row in rows if (row["lost"], row["best"]) == (rows[0]["lost"], rows[0]["best"])]
+    have = "have" if len(equal) > 1 else "has"
+    return f"{wording.listed(sorted(equal), 4)} {have} the best trial{of}, {rows[0]['best']:.2f} %"
 
 
 def _draw(axes: Axes, drawn: list[Line]) -> None:
