@@ -1,7 +1,6 @@
 """A results folder as a report reads it: its parts, and what their records say about how they were made."""
 
 import contextlib
-import re
 import shutil
 import tempfile
 import weakref
@@ -21,7 +20,7 @@ from routebench.analysis._runs import Runs
 from routebench.analysis.palette import colours_of
 from routebench.catalogue import catalogue, shipped_version
 from routebench.engine.merge import Unequal, merge, opened
-from routebench.engine.results import Record, Records, Store, existing, is_packed
+from routebench.engine.results import Record, Records, Store, existing, is_packed, tuning_of
 from routebench.errors import UserError, shown
 
 
@@ -48,8 +47,8 @@ class Folder:
         store: that reads the folder.
         kept: its records.
         parts: one per suite, preset, data set and model, the newest plan first.
-        plans: for each part, by its name, the plan file's content without its runs, and in `caveats` those of all its
-            plans, the newest first.
+        plans: for each part, by its name, the plan file's content without its runs, and in `tunings` how all
+            its plans chose settings, the newest first.
         origins: the folders that it was put together from, the user's own first; empty where it is one.
     """
 
@@ -120,8 +119,8 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
             yours=_yours_of(cells, content, packed=is_packed(path)),
         )  # fmt: skip
         parts.append(part)
-        others = [str(content[name].get("caveat", "")) for name in reversed([*cells["plan"].unique()])]
-        plans[part.name] = {**facts, "caveats": [str(facts.get("caveat", "")), *others]}
+        others = [content[name] for name in reversed([*cells["plan"].unique()])]
+        plans[part.name] = {**facts, "tunings": [*filter(None, map(tuning_of, [facts, *others]))]}
     if not parts:  # plans of no method and no model, which no suite makes
         raise NothingPlanned(path, store.warnings)
     return Folder(store, kept, tuple(parts), plans)
@@ -129,7 +128,11 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
 
 def _in_words_of_today(plan: Mapping[str, Any]) -> dict[str, Any]:
     """The plan of a suite of routebench, its sentences in words of today."""
-    return {**plan, **{key: wording.of_today(str(plan.get(key, ""))) for key in ("question", "caveat")}}
+    told = {key: wording.of_today(str(plan.get(key, ""))) for key in ("question", "caveat")}
+    if "tuned" in plan:
+        told_of = {key: wording.of_today(plan["tuned"][key]) for key in ("kept", "told")}
+        return {**plan, **told, "tuned": {**plan["tuned"], **told_of}}
+    return {**plan, **told}
 
 
 def _yours_of(cells: DataFrame, content: Mapping[str, Mapping[str, Any]], *, packed: bool) -> frozenset[str]:
@@ -160,9 +163,9 @@ def _settings_in(kept: Records, kind: str) -> Callable[[str], Mapping[str, Any]]
 
 
 def _trials_of(plan: Mapping[str, Any]) -> int | None:
-    """The number of trials of settings that each configuration had, which plans say in words."""
-    found = re.search(r"has the best of (\d+) trials", str(plan.get("caveat", "")))
-    return int(found[1]) if found else None
+    """The number of trials of settings that each configuration had."""
+    found = tuning_of(plan)
+    return None if found is None else found.trials
 
 
 def _split(planned: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, DataFrame, str]]:

@@ -8,7 +8,7 @@ from typing import Any
 from routebench.analysis import Method, wording
 from routebench.analysis._runs import Runs
 from routebench.catalogue import RECIPE_PARTS, idle_settings, raised_within, shipped_version
-from routebench.engine.results import Identity, Record, exact_bytes
+from routebench.engine.results import Identity, PlannedTuning, Record, exact_bytes, tuning_of
 from routebench.registry import protocols
 from routebench.report._repeating import command_of, finished
 from routebench.report._tuned import Tuned, tuned_of, without_tuning
@@ -118,10 +118,15 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
         command=command,
         besides=besides,
         warnings=(*_warnings(identities, provenance, several), *_doubts(records)),
-        told=(*_told(without_tuning(str(plan.get("caveat", ""))), runs, records), *runs.not_measured),
-        tuned=tuned_of(runs.data, plan.get("caveats") or [str(plan.get("caveat", ""))], _configurations(records)),
+        told=(*_told(without_tuning(plan), runs, records), *runs.not_measured),
+        tuned=tuned_of(runs.data, _tunings(plan), _configurations(records)),
         settings=_differing(records),
     )
+
+
+def _tunings(plan: Mapping[str, Any]) -> Sequence[PlannedTuning]:
+    """The choices of settings of all plans of a part; of the plan alone where no folder was read."""
+    return plan["tunings"] if "tunings" in plan else [*filter(None, [tuning_of(plan)])]
 
 
 def lines_of(runs: Runs, plan: Mapping[str, Any], origins: Origins) -> list[str]:

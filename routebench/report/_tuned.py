@@ -4,19 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from routebench.analysis import few_of, images_in_words, wording
-from routebench.engine.results import Record
+from routebench.engine.results import SAME_DATA, PlannedTuning, Record, tuning_of
 
-SAME = "the same data set"
 TAKEN = re.compile(r"take:\d+:")
 """The beginning of the name of a data set of which not all images are taken."""
-TOLD = re.compile(
-    r"Settings of \S+(?: of \S+)? configurations were tuned with one budget: each has the best of (?P<best>.+?) on "
-    rf"held-out parts of the training images of (?P<data>{SAME}|\S+)\. (?P<kept>.+?)"
-    r"(?:; images of \S+ are not compared with the test images here)? \(trials .+?\)\."
-)
-"""The sentences of a plan, which knows neither other plans of a part nor other parts of a folder."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +43,7 @@ class Tuned:
             images = f"the training images of {self.tried}"
             other = f". Images of {self._set} are not compared with the test images of {self.data}"
         else:
-            images, other = f"{images} of {SAME}", ""
+            images, other = f"{images} of {SAME_DATA}", ""
         names = [one if len(self.trials) == 1 else f"{one} for {number}" for one, number in self.trials.items()]
         who = f"{count:,}{of_all} configuration{'' if count == 1 and not of_all else 's'}"
         best = f"each has the best of {' or '.join(self.budgets)} on held-out parts of {images}"
@@ -100,25 +94,25 @@ def of_all(found: Sequence[Tuned], names: Mapping[tuple[str, ...], str]) -> str:
     return f"{f'{where}: ' if where else ''}{'. '.join(dict.fromkeys(told))}."
 
 
-def tuned_of(data: str, caveats: Iterable[str], records: Iterable[Record]) -> Tuned | None:
+def tuned_of(data: str, tunings: Sequence[PlannedTuning], records: Iterable[Record]) -> Tuned | None:
     """The choice as plans and records of a part tell it; None where no run rests on trials.
 
     Args:
         data: the data set of the part.
-        caveats: those of all its plans, the newest first.
+        tunings: those of all its plans, the newest first.
         records: one of each configuration at least.
     """
-    found = [one for caveat in caveats if (one := TOLD.search(caveat))]
     kinds = {(one.label, one.identity.model, one.identity.iterations): one.identity.tuning for one in records}
     counts = Counter(str(tuning["trials"]) for tuning in kinds.values() if tuning and "trials" in tuning)
-    if not found or not counts:
+    if not tunings or not counts:
         return None
     data = data[begin.end() :] if (begin := TAKEN.match(data)) else data
-    tried = data if found[0]["data"] == SAME else found[0]["data"]
-    budgets = tuple(dict.fromkeys(one["best"] for one in found))
-    return Tuned(data, tried, budgets, found[0]["kept"], dict(counts.most_common()), len(kinds) - counts.total())
+    budgets = tuple(dict.fromkeys(one.best for one in tunings))
+    newest, untuned = tunings[0], len(kinds) - counts.total()
+    return Tuned(data, newest.data or data, budgets, newest.kept, dict(counts.most_common()), untuned)
 
 
-def without_tuning(caveat: str) -> str:
+def without_tuning(plan: Mapping[str, Any]) -> str:
     """The caveat of a plan without what it says of trials."""
-    return " ".join(TOLD.sub("", caveat).split())
+    caveat, found = str(plan.get("caveat", "")), tuning_of(plan)
+    return caveat if found is None else " ".join(caveat.replace(found.told, "").split())

@@ -27,7 +27,7 @@ def test_settings_on_disk_are_what_runs_are_made_with(suite, settings, tmp_path,
         and settings.digest in made.caveat
     )
     assert "their code is refused test images, unless it reads files itself (trials" in made.caveat
-    assert "images of digits200 are not compared with the test images here" in settings.told("mnist5k")
+    assert "images of digits200 are not compared with the test images here" in settings.told("mnist5k").told
     (record,) = run_all(made.cells[:1])
     assert record.identity.tuning["trials"] == settings.digest
     assert "No settings were tuned" in plan(suite(), "quick", Choices()).caveat

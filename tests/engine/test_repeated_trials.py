@@ -95,7 +95,7 @@ def test_the_mean_of_all_runs_decides_among_the_best(tried, store):
             and cell.identity.options["trial"] == 2
         )
         assert choice.point == trial.identity.tuning["point"]
-    assert "the best of 4 trials, the best 2 of which ran again with 2 other seeds, on held-out" in found.told("x")
+    assert "the best of 4 trials, the best 2 of which ran again with 2 other seeds, on held-out" in found.told("x").told
 
 
 def test_a_best_value_at_an_end_of_what_was_tried_is_named(tried, store):

@@ -146,7 +146,7 @@ def test_what_tuning_again_leaves_as_it_was_keeps_its_results(suite, tried, sett
     found = choose_beside(replace(tried, suite=made), store)
     assert {choice.trials for choice in found.choices if choice.method != "cnn"} == {"earlier"}
     assert [choice.trials for choice in found.choices if choice.method == "cnn"] == [""]
-    assert f"(trials earlier for 5, {settings.digest} for 1)" in found.told("digits200")
+    assert f"(trials earlier for 5, {settings.digest} for 1)" in found.told("digits200").told
     found.write(tmp_path / "found.json")
     assert ChosenSettings.read(tmp_path / "found.json", "tuned") == found
     (tmp_path / "brought.json").rename(tmp_path / "away.json")
@@ -279,7 +279,7 @@ def test_only_trials_that_all_entries_have_count(tried, settings, store):
     found = choose(tried, store)
     assert (found.trials, found.planned) == (2, 4)
     assert all(choice.trial < 2 for choice in found.choices)
-    assert "best of 2 of 4 planned trials" in found.told("digits200")
+    assert "best of 2 of 4 planned trials" in found.told("digits200").told
 
 
 def test_nothing_is_chosen_before_every_entry_was_tried(tried, settings, store):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from routebench.engine.results import tuning_of
 from routebench.engine.suites import ChosenPoint, ChosenSettings
 from routebench.report import origins_of
 from routebench.report._tuned import of_all, tuned_of, without_tuning
@@ -314,18 +315,19 @@ def test_code_differs_only_between_runs_of_the_same_parts():
     assert found.warnings == ("Runs of one method differ in code: EM.",) and value(found.provenance, "code").mixed
 
 
-def tuned_on(data, told, untuned=(), **trials):
-    """How settings of a part on some data were chosen, as a plan with these choices and its records tell it."""
+def tuned_on(data, plans, untuned=(), **trials):
+    """How settings of a part on some data were chosen, as these plans and its records tell it."""
     records = [record_of(one) for one in made_up_records(seeds=1, failures=False)]
     for record in records:
         name = trials.get(record.label.replace("-", "_"), "first")
         tuning = None if record.label in untuned else {"trials": name, "point": {}, "score": 1.0}
         record.identity.__dict__["tuning"] = tuning
-    return tuned_of(data, told, records)
+    return tuned_of(data, [*filter(None, map(tuning_of, plans))], records)
 
 
 def plan_tells(settings, data="mnist", **others):
-    return f"Quote no time. {replace(settings, **others).told(data)} More."
+    """A plan of before, whose caveat alone tells of the choice."""
+    return {"caveat": f"Quote no time. {replace(settings, **others).told(data).told} More."}
 
 
 @pytest.fixture(scope="module")
@@ -346,7 +348,7 @@ def test_settings_of_several_plans_are_counted_in_the_records(chosen) -> None:
     assert kept.endswith(f"unless it reads files itself (trials first for {own - 3}, then for 3).")
     several = tuned_on("mnist", [plan_tells(chosen), plan_tells(chosen, trials=8, planned=8)])
     assert "were tuned: each has the best of 16 trials or 8 trials on" in several.sentences[0]
-    assert tuned_on("mnist", ["No settings were tuned."]) is None
+    assert tuned_on("mnist", [{"caveat": "No settings were tuned."}]) is None
 
 
 @pytest.mark.parametrize(
@@ -363,8 +365,21 @@ def test_images_of_a_set_are_told_apart_from_those_of_another(chosen, data, imag
     counted, kept = tuned_on(data, [told]).sentences
     assert counted.endswith(f"held-out parts of {images}")
     assert ("itself. Images of mnist are not compared with the test images of svhn (" in kept) == (data == "svhn")
-    assert ("images of mnist are not compared" in told) == (data == "svhn")
+    assert ("images of mnist are not compared" in told["caveat"]) == (data == "svhn")
     assert without_tuning(told) == "Quote no time. More."
+
+
+@pytest.mark.parametrize(
+    "others", [{}, {"trials": 8}, {"finalists": 4, "repeats": 1}, {"trials": 9, "finalists": 4, "repeats": 3}]
+)
+@pytest.mark.parametrize("data", ["mnist", "svhn", "few:500:mnist"])
+def test_a_plan_holds_the_choice_as_facts_and_plans_of_before_tell_the_same(chosen, data, others) -> None:
+    known, before = replace(chosen, **others).told(data), plan_tells(chosen, data, **others)
+    assert tuning_of(before) == known
+    now = {"caveat": f"Quote no time. {known.told} More.", "tuned": json.loads(json.dumps(known.as_dict()))}
+    assert tuning_of(now) == known and without_tuning(now) == "Quote no time. More."
+    other = {**now, "caveat": "In other words.", "tuned": {**now["tuned"], "told": "In other"}}
+    assert replace(tuning_of(other), told=known.told) == known and without_tuning(other) == "words."
 
 
 def test_a_summary_tells_once_how_settings_were_chosen(chosen) -> None:

@@ -11,16 +11,19 @@ from routebench.engine.results._plan_table import NOT_RUN, TRIALS, is_plan, pres
 from routebench.engine.results._record import RECORD, SCHEMA, SETTINGS, Identity, PlannedCell, Record, digest, distinct
 from routebench.engine.results._record_table import Records
 from routebench.engine.results._store import Store, existing, load_arrays, load_results
+from routebench.engine.results._tuned import SAME_DATA, PlannedTuning, tuning_of
 
 __all__ = [
     "CHANGED",
     "NOT_RUN",
     "RECORD",
+    "SAME_DATA",
     "SCHEMA",
     "SETTINGS",
     "TRIALS",
     "Identity",
     "PlannedCell",
+    "PlannedTuning",
     "Record",
     "Records",
     "Store",
@@ -46,6 +49,7 @@ __all__ = [
     "pack",
     "parsed",
     "preset_in_words",
+    "tuning_of",
     "unpack",
     "unsealed",
     "without",

@@ -44,6 +44,13 @@ PRIMARY = table(
     {"half_width": maybe(checks.is_positive), "pairs": each(table({"ours": ENTRY, "theirs": ENTRY}))},
 )
 TUNING = table({}, {"point": by_name(checks.is_plain), "score": maybe(checks.is_number), "trials": is_text})
+TUNED = table(
+    {
+        **dict.fromkeys(("data", "kept", "told"), is_text),
+        **dict.fromkeys(("trials", "planned", "finalists", "repeats"), is_whole),
+    }
+)
+"""The check of how a plan says that settings were chosen."""
 PLAN = table(
     {"plan": checks.is_name, "created": is_text, "suite": is_text, "preset": is_text, "cells": checks.is_list},
     {
@@ -52,6 +59,7 @@ PLAN = table(
         "yours": each(is_text),
         "primary": PRIMARY,
         "settings": table({}, {"models": each(is_text)}),
+        "tuned": TUNED,
         "networks": by_name(by_name(lambda value: is_text(value) or each(is_text)(value))),
     },
 )

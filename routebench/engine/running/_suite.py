@@ -289,6 +289,8 @@ def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> None:
         "yours": list(yours),
         "cells": cells,
     }
+    if plan.tuned is not None:
+        content["tuned"] = plan.tuned.as_dict()
     if primary is not None and plan.primary_pairs:
         pairs = [{"ours": _named(ours), "theirs": _named(theirs)} for ours, theirs in plan.primary_pairs]
         stage = {"first": plan.preset.seeds.stop, "half_width": plan.half_width}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from routebench.data import Dataset, Taken, whole_name
-from routebench.engine.results import TRIALS, Identity
+from routebench.engine.results import TRIALS, Identity, PlannedTuning
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins
 from routebench.engine.suites._lineup import Choices, Starter, line_up
 from routebench.engine.suites._parts import stamped
@@ -43,6 +43,7 @@ class Plan:
         changed: what the user has changed in the suite's file, in words; empty for nothing.
         kept: for trials, the settings of configurations that need none: the suite brings them, chosen with the same
             budget.
+        tuned: the choice of settings, as facts; None where runs rest on none.
     """
 
     suite: Suite
@@ -58,6 +59,7 @@ class Plan:
     left_out: str = ""
     changed: str = ""
     kept: ChosenSettings | None = None
+    tuned: PlannedTuning | None = None
 
     @property
     def primary_pairs(self) -> list[tuple[Cell, Cell]]:
@@ -110,13 +112,13 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
             f"--until: expected seeds from 0 on, the first stage of two, such as --seeds {preset.seeds.stop}, got "
             f"{written(preset.seeds)}"
         )
-    told = ""
+    told, tuned = "", None
     if settings is not None:
-        told = _told(settings, preset, cells, choices)
+        told, tuned = _told(settings, preset, cells, choices)
     elif suite.tuning is not None:
         told = NONE_TUNED
     changed = f"Other than in the suite's file: {', '.join(choices.changes)}." if choices.changes else ""
-    return replace(_plan(suite, preset, cells, data, told), half_width=half_width, changed=changed)
+    return replace(_plan(suite, preset, cells, data, told), half_width=half_width, changed=changed, tuned=tuned)
 
 
 def count_runs(suite: Suite, preset_name: str) -> int:
@@ -136,8 +138,10 @@ def count_runs(suite: Suite, preset_name: str) -> int:
     return len(preset.seeds) * len(runs)
 
 
-def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choices: Choices) -> str:
-    """Says how the settings of all runs were chosen.
+def _told(
+    settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choices: Choices
+) -> tuple[str, PlannedTuning | None]:
+    """Says how the settings of all runs were chosen, and the facts of it; None where none were.
 
     Raises:
         UserError: the user named the file, and it lacks a configuration.
@@ -151,14 +155,13 @@ def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choic
         )
     tuned = [settings.of(cell.identity, cell.label) for cell in cells if cell.identity.tuning]
     used = tuple({one.entry: one for one in tuned if one is not None}.values())
-    told = NONE_TUNED
-    if used:
-        told = replace(settings, choices=used).told(preset.data, len(used) + len(_titles(untuned)))
+    tuning = replace(settings, choices=used).told(preset.data, len(used) + len(_titles(untuned))) if used else None
+    told = NONE_TUNED if tuning is None else tuning.told
     others = _titles([cell for cell in untuned if settings.of(cell.identity, cell.label) is not None])
     if others:
         named = "; ".join([*others[:MOST_NAMED], *([f"{len(others) - MOST_NAMED} more"] * (len(others) > MOST_NAMED))])
         told += f" Chosen settings that have other values than are set here are left out as a whole: of {named}."
-    return told
+    return told, tuning
 
 
 def _plan_of_trials(suite: Suite, whole: Preset, starters: Sequence[Starter], choices: Choices) -> Plan:

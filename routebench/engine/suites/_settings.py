@@ -14,7 +14,7 @@ from annotated_types import Ge, Le
 from routebench.arguments import Count, Natural
 from routebench.atomic import write_text
 from routebench.data import set_of, whole_name
-from routebench.engine.results import CHANGED, Identity, checksum, digest
+from routebench.engine.results import CHANGED, SAME_DATA, Identity, PlannedTuning, checksum, digest
 from routebench.engine.suites._readers import text
 from routebench.engine.suites._toml import TABLE, Place, each, legal, read_table
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, settled, values
@@ -148,8 +148,8 @@ class ChosenSettings:
                 raise place.wrong(f"expected one choice for {choice.title} on {choice.model}, got two")
         return found
 
-    def told(self, data: str, planned: int = 0) -> str:
-        """Says how they were chosen, for whoever reads results on `data` that rest on them.
+    def told(self, data: str, planned: int = 0) -> PlannedTuning:
+        """Tells how they were chosen, for whoever reads results on `data` that rest on them.
 
         Args:
             data: name of a data set.
@@ -157,16 +157,22 @@ class ChosenSettings:
         """
         count = len(self.choices)
         of_all = f" of {planned}" if planned > count else ""
-        where = "the same data set" if self.data == whole_name(data) else self.data
+        kept = (
+            "Trials are given folds of training images, and their code is refused test images, unless it reads files "
+            "itself"
+        )
+        same = self.data == whole_name(data)
+        facts = PlannedTuning(
+            "" if same else self.data, self.trials, self.planned, self.finalists, self.repeats, kept, told=""
+        )
         foreign = set_of(self.data) != set_of(data)
         other = f"; images of {self.data} are not compared with the test images here" if foreign else ""
-        short = f" of {self.planned} planned" if self.trials < self.planned else ""
-        return (
+        told = (
             f"Settings of {count}{of_all} configurations were tuned with one budget: each has the best of "
-            f"{self.trials}{short} trials{self._repeated} on held-out parts of the training images of {where}. "
-            f"Trials are given folds of training images, and their code is refused test images, unless it reads files "
-            f"itself{other} (trials {', '.join(self._digests)})."
+            f"{facts.best} on held-out parts of the training images of {facts.data or SAME_DATA}. "
+            f"{kept}{other} (trials {', '.join(self._digests)})."
         )
+        return replace(facts, told=told)
 
     @property
     def _digests(self) -> list[str]:
@@ -192,13 +198,6 @@ class ChosenSettings:
         same = next((one for one in then if replace(one, trials="") == choice), None)
         trials = choice.trials if same is None else same.trials or earlier.digest
         return replace(choice, trials="" if trials == self.digest else trials)
-
-    @property
-    def _repeated(self) -> str:
-        if not self.repeats:
-            return ""
-        seeds = "another seed" if self.repeats == 1 else f"{self.repeats} other seeds"
-        return f", the best {self.finalists} of which ran again with {seeds},"
 
     def of(self, identity: Identity, label: str) -> ChosenPoint | None:
         """The point chosen for a configuration that tables name `label`; None if nothing was chosen."""
