@@ -122,7 +122,7 @@ def _choose(planned: "PlannedRun", file: Path, left: int) -> None:
     console.print()
     console.print(table)
     console.print()
-    tell(settings.told(settings.data))
+    tell(settings.told(settings.data).told)
     ends = at_ends(planned.plan, settings)
     for line in ends:
         tell(f"at an end: {line}; a wider range may have better ones")
