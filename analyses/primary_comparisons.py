@@ -46,7 +46,7 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
         return None
     return Analysis(
         title="Pre-specified comparisons",
-        reading="Which of the comparisons that the suite named beforehand are decided, and how?",
+        reading=_reading(table, margin),
         table=table,
         figure=figures.figure_of(_draw, table, runs, margin, height=figures.height_of_rows(_lines(table))),
         columns=(
@@ -109,8 +109,9 @@ def _choice(one: ChosenT, images: int | None) -> str:
 def _notes_on_images(table: DataFrame) -> Iterator[str]:
     if any(one.has_limits for one in table["both"]):
         yield (
-            "Answers are for these test images. If they were drawn anew too, intervals would be wider (thin lines), "
-            "and the same tests would give the answers of the column for other images."
+            "Answers are for these test images. If they were drawn anew too, intervals would be wider (thin lines): "
+            f"{_decided(table, 'both_verdict')} of {wording.plural(len(table), 'comparison')} would be decided by the "
+            "same tests."
         )
     lost = [row for row in table.to_dict("records") if on_these_images_alone(row)]
     if lost:
@@ -122,6 +123,20 @@ def _than(row: Row) -> str:
     """`than the CNN`, or `with` it where the two are equivalent."""
     joined = "with" if row["verdict"] == Verdict.EQUAL else "than"
     return f"{joined} {row['against']}"
+
+
+def _decided(table: DataFrame, verdict: str) -> int:
+    return int((table[verdict].map(ANSWERS) != ANSWERS[Verdict.OPEN]).sum())
+
+
+def _reading(table: DataFrame, margin: float) -> str:
+    counts = table["verdict"].map(ANSWERS).value_counts()
+    decided = _decided(table, "verdict")
+    every = wording.plural(len(table), "pre-specified comparison")
+    named = f"{decided} of {every} {'is' if decided == 1 else 'are'} decided"
+    told = f"{named} at a margin of {margin:g} points"
+    kinds = [f"{counts[answer]} {answer}" for answer in dict.fromkeys(ANSWERS.values()) if answer in counts]
+    return f"{told}: {wording.listed(kinds, len(kinds))}."
 
 
 def _lines(table: DataFrame) -> list[str]:

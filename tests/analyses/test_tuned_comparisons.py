@@ -201,7 +201,7 @@ def test_beside_seeds_alone_stands_what_another_test_set_would_do(runs):
         row["both_verdict"] not in (Verdict.OPEN, Verdict.UNTESTABLE) for row in found.table.to_dict("records")
     )
     (note,) = (note for note in found.notes if note.startswith("Answers are for these test images. "))
-    assert "the column for other images" in note
+    assert f"{decided} of {len(found.table)} comparisons would be decided by the same tests" in note
     assert (
         f" on these test images, {decided} if these were drawn anew too."
         in headline_of(replace(runs, correct=correct)).said[0]
