@@ -201,8 +201,6 @@ def _read(name: str) -> Dataset[Any]:
         raise UserError(f"data set {name!r}: expected its loader to return a routebench.data.Dataset, got {data!r:.80}")
     if datasets.origin(kind) != SHIPPED:
         data = data.looked_at(name)
-    if datasets.origin(loader_of(name)[0]) != SHIPPED:
-        data = data.with_all_told()
     if data.compose is None and not _declaring:  # of a composed set, `train` is one example; of a stand-in, no data
         _expect_classes(name, data.train.labels)
     return data

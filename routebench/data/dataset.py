@@ -368,17 +368,6 @@ class Dataset(Generic[Part]):
         known: dict[str, Any] = {"train": train, "held_out": held_out, "test": test}
         return replace(self, name=name, fingerprint=fingerprint(*known.values()), **known)
 
-    def with_all_told(self) -> "Dataset[Part]":
-        """The same, with conditions and objects in the fingerprint, where there are any."""
-        known: dict[str, Tensor] = {**self.conditions}
-        if self.objects is not None:
-            known["objects"] = self.objects
-        digest = hashlib.sha256(self.fingerprint.encode())
-        for name, values in sorted(known.items()):
-            digest.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())
-            digest.update(values.contiguous().numpy().tobytes())
-        return replace(self, fingerprint=digest.hexdigest()[:16]) if known else self
-
     def for_training(self) -> TrainingData[Part]:
         """The same without the test part."""
         return TrainingData(self.name, self.classes, self.train, self.held_out, self.fingerprint, self.compose)

@@ -55,18 +55,6 @@ def test_a_data_set_of_a_plugin_has_the_fingerprint_of_what_is_in_it_whatever_it
         assert found.fingerprint == fingerprint(made.train, made.held_out, made.test) and found.name == "mine"
 
 
-@pytest.mark.parametrize("name", ["mine", "few:100:mine", "take:100:mine", "take:90:few:100:mine"])
-@pytest.mark.parametrize("others", [{"conditions": {"turned": torch.arange(40)}}, {"objects": torch.arange(160)}])
-def test_a_data_set_of_a_plugin_is_another_where_its_conditions_or_objects_are(monkeypatch, name, others):
-    whole, found = load("take:200:mnist5k"), set()
-    ((key, values),) = others.items()
-    turned = {key: {"turned": values["turned"].flip(0)} if key == "conditions" else values.flip(0)}
-    for made in (whole, replace(whole, **others), replace(whole, **turned)):
-        of_a_plugin(monkeypatch, lambda made=made: made)
-        found |= {load(name).fingerprint}
-    assert len(found) == 3
-
-
 @pytest.mark.parametrize(
     ("given", "told"),
     [
