@@ -13,6 +13,8 @@ from routebench.analysis.comparison import comparison_of
 NONE_HELD_OUT = "All images trained, and none were held out: the table has training losses."
 UNSEEN = "Held-out images are part of the training data and were not trained on; no test image is in these curves."
 ONE_EPOCH = "One epoch was trained, so there is no course to draw yet."
+RISE = 0.5
+"""Points of held-out accuracy."""
 HELD_OUT = "held_out_accuracy"
 CURVES = (HELD_OUT, "train_loss")
 
@@ -46,6 +48,7 @@ def training_curves(runs: Runs) -> Analysis | None:
             Column("Seeds", "seeds"),
         ),
         notes=(
+            *_rising(held_out),
             "Each method at its T with the highest mean test accuracy; the table has all. Bands: all seeds.",
             NONE_HELD_OUT if held_out.empty else UNSEEN,
             "Training losses are in the table alone: those of different kinds cannot be compared.",
@@ -62,6 +65,13 @@ def _at_best(table: DataFrame, runs: Runs) -> DataFrame:
         best = next((steps for name, steps in ranked if name == label), int(part["iterations"].min()))
         rows.append(part[part["iterations"] == best])
     return concat(rows)
+
+
+def _rising(held_out: DataFrame) -> list[str]:
+    """A note on methods whose training ended too early; none where there is none."""
+    ends = {label: line["mean"].iloc[-2:] for label, line in held_out.groupby("label") if len(line) > 1}
+    rising = [_title(label) for label, (before, last) in ends.items() if last - before > RISE]
+    return [f"Not converged, still gaining over half a point in the last epoch: {', '.join(rising)}."] if rising else []
 
 
 def _draw(axes: Axes, curves: DataFrame, runs: Runs) -> None:

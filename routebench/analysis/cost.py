@@ -31,8 +31,6 @@ WHOLE = "network"
 COVERED = 0.95  # of pairs of measurements of one thing lie closer together than the noise floor
 COLUMNS = ("cell", "iterations", "seed", "metric", "value")
 WHERE: dict[str, type] = {"part": str, "backend": str, "batch": int, "repeat": int, "budget_mb": int, "why": str}
-IN_WORDS = {"reference": "on plain torch", "fused": "on compiled kernels", "triton": "on Triton kernels"}
-"""Back ends, in a sentence."""
 DASHES: dict[str, Sequence[float]] = {"reference": (4, 2), "triton": (1, 1.5)}  # other back ends: a full line
 
 

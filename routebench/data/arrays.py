@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from torch import Tensor
 
-from routebench.data import extracted, extracting
+from routebench.data import extracted
 from routebench.data._load import stands_in
 from routebench.data.dataset import Dataset, Images
 from routebench.data.labels import described
+from routebench.data.origins import origin_in
 from routebench.data.tokens import PIECE, Tokens
 from routebench.data.unused import near
 from routebench.errors import FilesMissing, UserError, shown
@@ -132,7 +133,7 @@ def _dataset(kind: str, path: str, what: str, make: Callable[[Mapping[str, Tenso
                 with _told(part):
                     parts[part] = make(found, part)
         parts = _of_one_store(parts)
-        if what == "features" and (origin := extracting.origin_of(notes, _features_in(found))):
+        if what == "features" and (origin := origin_in(notes, _features_in(found))):
             parts = {name: replace(part, origin=origin) for name, part in parts.items()}
         source = notes.get(NOTES) or f"arrays in {file.resolve()}"
         made: Dataset[Any] = Dataset.of(

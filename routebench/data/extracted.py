@@ -14,8 +14,9 @@ from routebench.cache import cache_folder
 from routebench.data._load import load, loader_of
 from routebench.data.backbones import AUTOMATIC, LIBRARIES, LITE0, RANDOM, pretrained
 from routebench.data.dataset import Dataset, fingerprint
-from routebench.data.extracting import VERSION, extract, origin_from
+from routebench.data.extracting import extract
 from routebench.data.official import expect_downloads
+from routebench.data.origins import VERSION, facts_of, origin_of
 from routebench.data.tokens import Tokens
 from routebench.errors import UserError, shown
 from routebench.registry import SHIPPED, datasets
@@ -85,7 +86,7 @@ class FeaturesName:
         tokens = network(torch.zeros(1, channels, 1, 1, dtype=torch.uint8))
         parts = (base.train, base.held_out, base.test)
         values = torch.zeros((), dtype=torch.float16).expand(sum(map(len, parts)), *tokens.shape[1:])
-        origin, starts = origin_from(network, base), accumulate(map(len, parts), initial=0)
+        origin, starts = origin_of(facts_of(network, base)), accumulate(map(len, parts), initial=0)
         train, held_out, test = (
             Tokens(values, part.labels, rows=torch.arange(start, start + len(part)), origin=origin)
             for part, start in zip(parts, starts, strict=False)

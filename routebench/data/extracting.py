@@ -6,10 +6,9 @@ import hashlib
 import json
 import math
 import os
-import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +21,7 @@ from torch import Tensor
 from routebench.atomic import StoreFull, alone, write_text
 from routebench.data.backbones import Pretrained
 from routebench.data.dataset import Dataset, Images
+from routebench.data.origins import DIGEST, ORIGIN, UNKNOWN, as_begun, facts_of
 from routebench.errors import FULL, UserError, shown
 from routebench.quantities import spoken
 from routebench.received import from_json
@@ -35,14 +35,6 @@ PATIENCE = 10
 """Seconds between two lines that tell so."""
 NOTE = 8192
 """Bytes that a note of how far it is takes on a disk at most, beside the header."""
-VERSION = 1
-"""Version of what features are, from pictures to tokens: whoever changes them raises it."""
-ORIGIN, DIGEST = "routebench", "digest"
-"""Metadata of a file: all that decides about its features, as JSON, and their SHA-256."""
-DECIDES = ("version", "backbone", "layer", "size", "weights", "mean", "deviation", "fingerprint")
-"""What tells features from others but for rounding, which differs between processors and libraries."""
-UNKNOWN = "0" * 64
-"""The SHA-256 in a file that is not whole."""
 TYPES = {"float16": "F16", "float32": "F32", "int64": "I64", "uint8": "U8"}
 """Types as safetensors names them."""
 
@@ -195,54 +187,6 @@ def _told_by(header: bytes) -> dict[str, Any]:
     return {}
 
 
-def _as_begun(header: bytes) -> bytes:
-    """The header that a file had before its features were known."""
-    return re.sub(rb'"digest": "[0-9a-f]{64}"', f'"digest": "{UNKNOWN}"'.encode(), header, count=1)
-
-
-def origin_of(notes: Mapping[str, Any], features: Iterable[Tensor]) -> str:
-    """Everything that the features of a file are computed from; empty where routebench did not write them.
-
-    Args:
-        notes: the file's metadata.
-        features: the features of the parts, in the order in which they lie.
-
-    Raises:
-        UserError: they are not those that were written.
-    """
-    known: Any = None
-    with contextlib.suppress(ValueError, TypeError, LookupError):
-        known = from_json(notes[ORIGIN])
-    if not isinstance(known, dict) or DIGEST not in notes or any(name not in known for name in DECIDES):
-        return ""
-    digest = hashlib.sha256()
-    for one in features:
-        digest.update(one.contiguous().numpy().data)
-    if digest.hexdigest() != notes[DIGEST]:
-        way = f"extract them again; of features that you changed, leave the metadata {ORIGIN!r} out"
-        raise UserError(f"expected the features that routebench wrote into this file, got others; {way}")
-    return _origin(known)
-
-
-def facts_of(backbone: Pretrained, data: Dataset[Any]) -> dict[str, Any]:
-    """All that a file tells of how features come about, as JSON.
-
-    Args:
-        backbone: the frozen network.
-        data: the pictures.
-    """
-    return {**backbone.told, "data": data.name, "fingerprint": data.fingerprint, "version": VERSION}
-
-
-def origin_from(backbone: Pretrained, data: Dataset[Any]) -> str:
-    """Everything that features are computed from, as a file of them will have it; arguments as in `facts_of`."""
-    return _origin(facts_of(backbone, data))
-
-
-def _origin(known: Mapping[str, Any]) -> str:
-    return json.dumps({name: known[name] for name in DECIDES})
-
-
 @dataclass(frozen=True)
 class _Extraction:
     """One extraction; arguments as in `extract`."""
@@ -273,7 +217,7 @@ class _Extraction:
         Raises:
             UserError: it is of another.
         """
-        if _as_begun(header) == self.layout.header():
+        if as_begun(header) == self.layout.header():
             return
         own, other = _told_by(self.layout.header()), _told_by(header)
         key = next((key for key in own if other and own[key] != other.get(key)), "")
@@ -390,12 +334,14 @@ class _Extraction:
 
     def _is_begun(self, partial: Path) -> bool:
         """Tells whether a file was begun by an extraction, which was stopped before it noted anything."""
-        header = _header_of(partial)
-        return not any(header) or bool(_told_by(header))
+        if not (size := partial.stat().st_size):
+            return True
+        begun = {self.layout.header(), bytes(8)}  # it gets all its room before its header
+        return size == self.layout.size and as_begun(_header_of(partial)) in begun
 
     def _is_sound(self, partial: Path, noted: "_Note") -> bool:
         """Tells whether a file has its size, its header, and the features that were noted."""
-        if partial.stat().st_size != self.layout.size or _as_begun(_header_of(partial)) != self.layout.header():
+        if partial.stat().st_size != self.layout.size or as_begun(_header_of(partial)) != self.layout.header():
             return False
         return self._digest(self.layout.mapped(partial), noted.done).hexdigest() == noted.digest
 

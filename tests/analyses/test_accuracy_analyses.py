@@ -139,6 +139,7 @@ def test_iteration_matrix_is_the_mean_over_seeds(found: dict[str, Analysis]) -> 
 
 def test_training_curves_never_hold_test_data(found: dict[str, Analysis]) -> None:
     assert set(found["training-curves"].numbers["metric"]) == {"held_out_accuracy", "train_loss"}
+    assert "still gaining over half a point" in found["training-curves"].notes[0]
 
 
 def test_one_epoch_is_no_curve() -> None:
