@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
+from statistics import median
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch.utils.benchmark import Timer
+from torch.utils import benchmark
 
 from routebench import kernels
 from routebench.arguments import Count, Positive
@@ -24,6 +25,7 @@ from routebench.protocols.spared import ABSENT, spared
 from routebench.registry import loaded_plugins, protocols
 
 REPEATS = 2  # of every time, far apart: two measurements of one thing tell how far noise goes
+ROUNDS = 5  # of each, in turn with all others: what disturbs the machine for a moment spoils one of them
 SEARCHED = 16  # times the largest batch of the suite is as far as the largest that fits is looked for
 TRIES = 4
 SAFETY = 0.98  # of what a straight line says would fit
@@ -35,11 +37,11 @@ OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 class Cost(Protocol):
     """Time and memory of routing with random weights; nothing is trained.
 
-    Each time is the median of a `torch.utils.benchmark.Timer`, and is measured twice, the second time after everything
-    else of the run. On a processor CPU time is measured, too, in units of a yardstick, which other work on the machine
-    hardly moves. Memory is what one training pass takes at its peak above what was held before, as torch's allocator
-    counts it: on a processor in a process of its own. What the machine can do at most, by a large matrix product and a
-    large copy, is measured beside it.
+    Each time is the median of a `torch.utils.benchmark.Timer`, measured in five rounds, each in turn with everything
+    else of the run; and all of it is measured twice. On a processor CPU time is measured, too, in units of a yardstick:
+    the median of the rounds. Memory is what one training pass takes at its peak above what was held before, as torch's
+    allocator counts it: on a processor in a process of its own. What the machine can do at most, by a large matrix
+    product and a large copy, is measured beside it.
 
     A back end that cannot do a method's sweeps, or is not there, is a metric `absent` with the reason in `why`; so
     is a batch, or a part of the network, that raises. Where no time was measured at all, the run fails.
@@ -92,9 +94,11 @@ class Cost(Protocol):
                 else:
                     points.append(point)
         for repeat in range(REPEATS):
-            for number, point in enumerate(points):
-                metrics += [metric for batch in batches for metric in point.times(batch, repeat, seconds)]
-                context.progress((repeat + number / len(points)) / (REPEATS + 1))
+            timings = [_Timing(point, batch, repeat, seconds) for point in points for batch in batches]
+            for turn, timing in product(range(ROUNDS), timings):
+                timing.go_on()
+                context.progress((repeat + turn / ROUNDS) / (REPEATS + 1))
+            metrics += [metric for timing in timings for metric in timing.metrics()]
         if errors and not any(metric.metric.endswith("_time") for metric in metrics):
             raise errors[0]
         for number, point in enumerate(points):
@@ -133,33 +137,7 @@ class _Point:
             why: the reason, in one line.
             where: further coordinates, such as the batch size.
         """
-        return Metric.of(ABSENT, "", 1, where={**self._where(**where), "why": why})
-
-    def times(self, batch: int, repeat: int, seconds: float) -> Iterator[Metric]:
-        """Inference and training: median, interquartile range, how often it ran, and CPU time on a processor.
-
-        Args:
-            batch: number of images in a batch.
-            repeat: number of this repetition, a coordinate of the metrics.
-            seconds: shortest time that each measurement takes.
-        """
-        where = self._where(batch=batch, repeat=repeat)
-        try:
-            with kernels.using(self.backend):
-                work = prepare(self.subject, self.device)(batch)
-                for name, run in (("inference", work.inference), ("training", work.training)):
-                    found = _timer(run).blocked_autorange(min_run_time=seconds)
-                    yield Metric.of(f"{name}_time", "", 1e3 * found.median, where=where)
-                    yield Metric.of(f"{name}_time_iqr", "", 1e3 * found.iqr, where=where)
-                    yield Metric.of(f"{name}_runs", "", found.number_per_run * len(found.times), where=where)
-                    if self.device.type == "cpu":
-                        cpu_time = in_yardsticks(run, seconds)
-                        yield Metric.of(f"{name}_cpu_time", "", cpu_time, where=where)
-        except OUT_OF_MEMORY:
-            yield self.absent("out of memory", batch=batch, repeat=repeat)
-        except Exception as error:  # noqa: BLE001  # it costs this batch alone
-            self.errors.append(error)
-            yield self.absent(one_line(error), batch=batch, repeat=repeat)
+        return Metric.of(ABSENT, "", 1, where={**self.where(**where), "why": why})
 
     def memories(self, batches: list[int], budget_mb: int | None) -> Iterator[Metric]:
         """Peak memory of training for each batch, and for the network the largest batch that fits the budget.
@@ -177,7 +155,7 @@ class _Point:
             except Exception as error:  # noqa: BLE001  # it costs this batch alone
                 yield self.absent(f"memory: {one_line(error)}", batch=batch)
             else:
-                yield Metric.of("training_memory", "", known[batch], where=self._where(batch=batch))
+                yield Metric.of("training_memory", "", known[batch], where=self.where(batch=batch))
         if budget_mb is not None and known and self.subject.part == NETWORK:
             limit, missing = SEARCHED * batches[-1], list[Metric]()
             with spared(missing, "the largest batch"):
@@ -185,11 +163,16 @@ class _Point:
             if missing:
                 yield from missing
                 return
-            where = self._where(budget_mb=budget_mb)
+            where = self.where(budget_mb=budget_mb)
             yield Metric.of("largest_batch", "", largest, where=where)
             yield Metric.of("largest_batch_tried", "", limit, where=where)
 
-    def _where(self, **more: int | str) -> dict[str, int | str]:
+    def where(self, **more: int | str) -> dict[str, int | str]:
+        """Coordinates of its metrics.
+
+        Args:
+            more: further ones.
+        """
         return {"part": self.subject.part, "backend": self.backend, **more}
 
     def _memory(self, batch: int) -> int:
@@ -232,6 +215,61 @@ class _Point:
         except (ProbeError, *OUT_OF_MEMORY):
             pass  # more than there is: what is known to fit stands
         return max((batch for batch, memory in known.items() if memory <= budget), default=0)
+
+
+class _Timing:
+    """One measurement of a point's times, in `ROUNDS` rounds.
+
+    Args:
+        point: what is timed.
+        batch: number of images in a batch.
+        repeat: number of this measurement, a coordinate of the metrics.
+        seconds: shortest time that inference and training are measured for, each.
+    """
+
+    def __init__(self, point: _Point, batch: int, repeat: int, seconds: float):
+        self.point, self.batch, self.repeat, self.seconds = point, batch, repeat, seconds
+        self.times: dict[str, list[benchmark.Measurement]] = {"inference": [], "training": []}
+        self.cpu_times: dict[str, list[float]] = {"inference": [], "training": []}
+        self.failure: Metric | None = None
+
+    def go_on(self) -> None:
+        """Does one more round, unless one failed."""
+        if self.failure:
+            return
+        try:
+            with kernels.using(self.point.backend):
+                work = prepare(self.point.subject, self.point.device)(self.batch)
+                self._time("inference", work.inference)
+                self._time("training", work.training)
+        except OUT_OF_MEMORY:
+            self.failure = self.point.absent("out of memory", batch=self.batch, repeat=self.repeat)
+        except Exception as error:  # noqa: BLE001  # it costs this batch alone
+            self.point.errors.append(error)
+            self.failure = self.point.absent(one_line(error), batch=self.batch, repeat=self.repeat)
+
+    def _time(self, name: str, run: Callable[[], object]) -> None:
+        if sum(sum(found.raw_times) for found in self.times[name]) >= self.seconds:
+            return  # one run takes longer than a round
+        self.times[name].append(_timer(run).blocked_autorange(min_run_time=self.seconds / ROUNDS))
+        if self.point.device.type == "cpu":
+            self.cpu_times[name].append(in_yardsticks(run, self.seconds / ROUNDS))
+
+    def metrics(self) -> Iterator[Metric]:
+        """Inference and training: median, interquartile range, how often it ran, and CPU time on a processor."""
+        where = self.point.where(batch=self.batch, repeat=self.repeat)
+        for name, rounds in self.times.items():
+            if rounds:
+                (found,) = benchmark.Measurement.merge(rounds)
+                yield Metric.of(f"{name}_time", "", 1e3 * found.median, where=where)
+                yield Metric.of(f"{name}_time_iqr", "", 1e3 * found.iqr, where=where)
+                yield Metric.of(
+                    f"{name}_runs", "", sum(one.number_per_run * len(one.times) for one in rounds), where=where
+                )
+            if self.cpu_times[name]:
+                yield Metric.of(f"{name}_cpu_time", "", median(self.cpu_times[name]), where=where)
+        if self.failure:
+            yield self.failure
 
 
 def _that_fits(known: Mapping[int, int], budget: int) -> int:
@@ -296,5 +334,5 @@ def _machine(device: torch.device, seconds: float) -> tuple[float, float]:
     return 2 * side**3 / multiplied, 2 * size / copy
 
 
-def _timer(run: Callable[[], object]) -> Timer:
-    return Timer("run()", globals={"run": run}, num_threads=torch.get_num_threads())
+def _timer(run: Callable[[], object]) -> benchmark.Timer:
+    return benchmark.Timer("run()", globals={"run": run}, num_threads=torch.get_num_threads())

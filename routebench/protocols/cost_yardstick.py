@@ -13,7 +13,7 @@ from functools import cache
 import torch
 from torch.nn import functional
 
-FEWEST, MOST = 8, 64  # blocks of each
+FEWEST, MOST = 4, 64  # blocks of each
 LEAST = 2e-3  # seconds of CPU time that a block takes, so that the clock's own time does not count
 TICK = 1e-6  # seconds, where the clock did not move
 PATIENCE = 10  # times the seconds asked for, after which two blocks are enough
