@@ -11,7 +11,6 @@ statistic, the claim says which one is used here. A claim has no verdict in thes
 """
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,8 +39,10 @@ RISING = 5.0
 """Points of training accuracy in the last epoch, above which a network was trained too briefly to test a claim."""
 Condition = tuple[str, int | None]  # label and iterations
 BySeed = Mapping[int, float]
-Statistics = Iterable[tuple[BySeed, str]]
-"""Statistics that must support the claim, with the methods compared; empty if a part holds too little."""
+Compared = Sequence[str]
+"""What was compared, in the order of the difference: names of methods, and in words what else tells it from others."""
+Statistics = Iterable[tuple[BySeed, Compared]]
+"""Statistics that must support the claim, with what was compared; empty if a part holds too little."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class JudgedClaim:
     Args:
         statistic: mean over seeds.
         verdict: on the claim.
-        of: the methods that were compared.
+        of: what was compared, in words.
         why: there is no verdict; empty with one.
     """
 
@@ -107,6 +108,11 @@ class PaperClaim:
         if self.statistics is None or runs.protocol != self.protocol or self._belongs_elsewhere(runs.suite):
             return None
         told = [*(self.statistics(runs, parts) if self.across else self.statistics(runs))]
+        if any(isinstance(of, str) for _, of in told):
+            raise UserError(
+                f"claim {self.claim!r}: expected what was compared as a tuple of names, got a text; "
+                'let its statistics give (values, ("em", "uniform"))'
+            )
         like = [one for one in parts if (one.suite, one.preset, one.data) == (runs.suite, runs.preset, runs.data)]
         found = []
         for values, of in told:
@@ -169,24 +175,23 @@ def lost_in_words(parts: Iterable[Runs], values: BySeed) -> str:
     return f"{wording.plural(len(lost), 'seed')} without a result, which may be the bad ones" if lost else ""
 
 
-def _sides(runs: Runs, values: BySeed, of: str) -> tuple[Sides, Sides]:
+def _sides(runs: Runs, values: BySeed, of: Compared) -> tuple[Sides, Sides]:
     """Seeds that fall out with the first and with the last method that is named, if values are points of accuracy."""
     if SeedValues.of(values).within != GAIN:
         return NOTHING_FELL
     methods = dict.fromkeys(runs.methods.values())
-    places = {_place(of, {one.label, one.exact, str(one)}): (one.label, one.model) for one in methods}
-    named = [places[place] for place in sorted(places) if place >= 0]
+    named = [(one.label, one.model) for name in of for one in methods if name in _names(one)]
     known = falling(runs)
     first, last = (known.get(named[end], NOTHING_FELL[0]) if named else NOTHING_FELL[0] for end in (0, -1))
     return first, last
 
 
-def still_learning(runs: Runs, named: Iterable[str]) -> int | None:
+def still_learning(runs: Runs, named: Iterable[Compared]) -> int | None:
     """Epochs of training, if a named method's training accuracy still rose by more than `RISING` points in the last.
 
     Args:
         runs: a part of a folder; parts without training accuracy tell nothing.
-        named: methods, as statistics name what they compare.
+        named: what statistics compare.
     """
     rows = runs.values("train_accuracy")
     if "epoch" not in rows:
@@ -194,16 +199,15 @@ def still_learning(runs: Runs, named: Iterable[str]) -> int | None:
     curves = rows.groupby(["method", "epoch"])["value"].mean()
     for method in curves.index.unique("method"):
         curve = curves[method].sort_index()
-        names = {method.label, method.exact, str(method)}
-        if len(curve) > 1 and curve.iloc[-1] - curve.iloc[-2] > RISING and any(_is_in(of, names) for of in named):
+        if len(curve) > 1 and curve.iloc[-1] - curve.iloc[-2] > RISING and _is_among(method, named):
             return int(curve.index[-1])
     return None
 
 
-def other_form(runs: Runs, named: Sequence[str], form: Mapping[str, Any]) -> str:
+def other_form(runs: Runs, named: Iterable[Compared], form: Mapping[str, Any]) -> str:
     """The first hyperparameter in which a named method has another value than in `form`, in words; empty for none."""
     methods = {*runs.methods.values()} if form else set()
-    meant = {one for one in methods if any(_is_in(of, {one.label, one.exact, str(one)}) for of in named)}
+    meant = {one for one in methods if _is_among(one, named)}
     for cell, method in runs.methods.items():
         if method in meant:
             own = runs.hyperparameters(cell)
@@ -213,21 +217,20 @@ def other_form(runs: Runs, named: Sequence[str], form: Mapping[str, Any]) -> str
     return ""
 
 
-def _is_in(of: str, names: Iterable[str]) -> bool:
-    """Tells whether a name stands in the text as a whole: `em` does not in `em (margin loss)`, nor in `em T=2`."""
-    return _place(of, names) >= 0
+def _is_among(method: Method, named: Iterable[Compared]) -> bool:
+    """Tells whether a method is one of those that statistics compare."""
+    return any(name in _names(method) for of in named for name in of)
 
 
-def _place(of: str, names: Iterable[str]) -> int:
-    """The first place where one of the names stands in the text as a whole; -1 if none does."""
-    found = (re.search(rf"(?:^|, ){re.escape(name)}(?=$|, | and )", of) for name in names)
-    return min((match.start() for match in found if match), default=-1)
+def _names(method: Method) -> set[str]:
+    """Names under which statistics may mean a method: its spelling without T stands for every T."""
+    return {method.label, method.exact, str(method)}
 
 
 def judged_in(
     runs: Runs,
     values: BySeed,
-    of: str,
+    of: Compared,
     *,
     beside: Sequence[Runs] = (),
     no_gain: bool = False,
@@ -238,12 +241,12 @@ def judged_in(
     Args:
         runs: the runs of the values.
         values: by seed.
-        of: names of the methods that were compared, the first of them first.
+        of: what was compared.
         beside: other parts that the values come from.
         no_gain: whether the claim holds below the margin.
         at_first: whether it is about the first epoch, so that networks need not have learned all that they can.
     """
-    found = judged(values, of, no_gain=no_gain, first=runs.first, sides=_sides(runs, values, of))
+    found = judged(values, ", ".join(of), no_gain=no_gain, first=runs.first, sides=_sides(runs, values, of))
     if lost := lost_in_words((runs, *beside), values):
         found = replace(found, verdict=Verdict.UNDECIDED, why=lost)
     epochs = None if at_first else still_learning(runs, [of])

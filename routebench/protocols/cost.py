@@ -11,13 +11,11 @@ from torch.utils import benchmark
 
 from routebench import kernels
 from routebench.arguments import Count, Positive
-from routebench.capsules import Votes
-from routebench.capsules.intercepted import intercepted
-from routebench.capsules.layers import CapsuleLayer
 from routebench.data import declared_where_missing, load
 from routebench.errors import one_line, unknown
 from routebench.models import CapsuleNetwork
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
+from routebench.protocols.cost_floor import floors, greatest_speeds, timer
 from routebench.protocols.cost_probe import ProbeError, peak_memory
 from routebench.protocols.cost_work import DENSE, LAYERS, NETWORK, TOKENS, Subject, network_of, prepare
 from routebench.protocols.cost_yardstick import in_yardsticks
@@ -77,7 +75,7 @@ class Cost(Protocol):
             if backend not in kernels.BACKENDS:
                 raise unknown("back end", backend, kernels.BACKENDS)
         seconds = float(options.get("seconds", 0.2))
-        peak, bandwidth = _machine(context.device, seconds)
+        peak, bandwidth = greatest_speeds(context.device, seconds)
         metrics = [
             Metric.of("peak_flops", "", peak),
             Metric.of("bandwidth", "", bandwidth),
@@ -86,7 +84,7 @@ class Cost(Protocol):
         points, errors = [], list[Exception]()
         for subject in _subjects(request, options):
             with spared(metrics, f"the least time of {subject.part}"):
-                metrics += _floors(subject, batches, peak, bandwidth)
+                metrics += floors(subject, batches, peak, bandwidth)
             for backend in backends:
                 point = _Point(subject, backend, context.device, errors)
                 if why := point.obstacle():
@@ -249,9 +247,10 @@ class _Timing:
             self.failure = self.point.absent(one_line(error), batch=self.batch, repeat=self.repeat)
 
     def _time(self, name: str, run: Callable[[], object]) -> None:
-        if sum(sum(found.raw_times) for found in self.times[name]) >= self.seconds:
+        rounds = self.times[name]
+        if rounds and len(rounds) * min(sum(found.raw_times) for found in rounds) >= self.seconds:
             return  # one run takes longer than a round
-        self.times[name].append(_timer(run).blocked_autorange(min_run_time=self.seconds / ROUNDS))
+        rounds.append(timer(run).blocked_autorange(min_run_time=self.seconds / ROUNDS))
         if self.point.device.type == "cpu":
             self.cpu_times[name].append(in_yardsticks(run, self.seconds / ROUNDS))
 
@@ -289,50 +288,3 @@ def _subjects(request: FitRequest, options: Mapping[str, Any]) -> list[Subject]:
     grid = product(options.get("tokens", []), options.get("parents", []))
     parts += [f"{TOKENS} {tokens} {parents}" for tokens, parents in grid]
     return [network, *(replace(network, part=part) for part in parts)]
-
-
-def _floors(subject: Subject, batches: list[int], peak: float, bandwidth: float) -> Iterator[Metric]:
-    """The least time that training could take: its arithmetic at the machine's peak, or its traffic, if that is longer.
-
-    Matrix products and convolutions count, as plain torch does them for one image whose votes are made once and
-    stored, or as the reference does them, if that takes fewer: uniform coupling needs no votes. Each input, weight and
-    output, and the gradient of each, crosses memory once.
-    """
-    from torch.utils.flop_counter import FlopCounterMode  # only here: it imports Triton, where that is installed
-
-    made = prepare(subject, torch.device("cpu"))
-    one = made(1)
-    with kernels.using("reference"):
-        held, more = one.held(), made(2).held() - one.held()
-        with FlopCounterMode(display=False) as counter:
-            one.training()
-        with intercepted(one.layers, _store), FlopCounterMode(display=False) as stored:
-            one.training()
-    once = min(counter.get_total_flops(), stored.get_total_flops())
-    for batch in batches:
-        where: dict[str, int | str] = {"part": subject.part, "batch": batch}
-        flops, least = batch * once, 2 * (held + (batch - 1) * more)
-        yield Metric.of("training_flops", "", flops, where=where)
-        yield Metric.of("training_least_bytes", "", least, where=where)
-        yield Metric.of("training_floor", "", 1e3 * max(flops / peak, least / bandwidth), where=where)
-
-
-def _store(_layer: CapsuleLayer, votes: Votes, _present: torch.Tensor) -> None:
-    """Makes the votes, which all sweeps then take."""
-    votes.dense()
-    votes.watch = lambda _coupling: None
-
-
-def _machine(device: torch.device, seconds: float) -> tuple[float, float]:
-    """The machine's greatest speeds in float32: operations a second in a matrix product, bytes a second in a copy."""
-    side, size = (8192, 1 << 30) if device.type == "cuda" else (2048, 1 << 27)
-    square = torch.randn(side, side, device=device)
-    multiplied = min(_timer(lambda: square @ square).blocked_autorange(min_run_time=seconds).times)
-    source = torch.zeros(size // 4, device=device)
-    target = torch.zeros_like(source)
-    copy = min(_timer(lambda: target.copy_(source)).blocked_autorange(min_run_time=seconds).times)
-    return 2 * side**3 / multiplied, 2 * size / copy
-
-
-def _timer(run: Callable[[], object]) -> benchmark.Timer:
-    return benchmark.Timer("run()", globals={"run": run}, num_threads=torch.get_num_threads())

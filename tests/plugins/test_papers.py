@@ -22,7 +22,7 @@ from .words import SAYS
 def _lead(runs):
     found = {method.label: values for method, values in accuracies(runs).items() if method.iterations in (None, 1)}
     if {"dynamic", "none"} <= {*found}:
-        yield difference(found["dynamic"], found["none"]), "dynamic, none"
+        yield difference(found["dynamic"], found["none"]), ("dynamic", "none")
 
 CLAIMS = (PaperClaim(SAYS, "Lab et al. 2030", "points, dynamic T=1 less none: above 0", "accuracy", _lead, "accuracy"),)
 """
@@ -134,8 +134,9 @@ def test_own_suites_say_that_they_repeat_it(paper, write):
         ("1 / 0", r"plug-in lab/claims\.py:1 failed to import: ZeroDivisionError"),
         ("CLAIMS = 3", r"lab/claims\.py: expected CLAIMS = .*, got a int"),
         (CLAIMS.replace("difference(", "absent("), r"the test of 'One iteration .* raised NameError: .*absent"),
+        (CLAIMS.replace('("dynamic", "none")', '"dynamic, none"'), r"the test of 'One .*: expected .* as a tuple of names"),
     ],
-    ids=["import", "value", "test"],
+    ids=["import", "value", "test", "text"],
 )
 def test_broken_claims_leave_those_of_others_on_the_page(paper, text, told):
     (paper / "claims.py").write_text(text)

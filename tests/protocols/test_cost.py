@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.utils.benchmark import Measurement as Timed
+from torch.utils.benchmark import TaskSpec
 
 from routebench import kernels
 from routebench.engine.results import Store, load_results
@@ -21,8 +23,9 @@ from routebench.engine.running._choose import choose_jobs
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 from routebench.kernels import fused
-from routebench.protocols import FitRequest, Measurement, cost_yardstick
-from routebench.protocols.cost import Cost, _floors, _subjects, _that_fits
+from routebench.protocols import FitRequest, Measurement, cost, cost_yardstick
+from routebench.protocols.cost import Cost, _subjects, _that_fits
+from routebench.protocols.cost_floor import floors
 from routebench.protocols.cost_probe import ProbeError, peak_memory
 from routebench.protocols.cost_work import Subject, prepare
 from routebench.recipe import Recipe
@@ -90,6 +93,31 @@ def test_every_time_is_positive_and_measured_twice(metrics) -> None:
     assert min(values(metrics, "training_runs")) >= 1
 
 
+def test_a_disturbed_round_counts_for_nothing(monkeypatch, no_probe) -> None:
+    """Each part is timed in five rounds, in turn with the others; one that takes ten times as long moves no median."""
+    turns, spec, real = [], TaskSpec("run()", "pass"), cost.prepare
+    taken = {"network": 3e-3, "layers": 1e-3}
+
+    class Clock:
+        def blocked_autorange(self, min_run_time: float) -> Timed:
+            assert min_run_time == pytest.approx(0.02 / 5)
+            disturbed = turns.count(turns[-1]) == 2  # the second round of its first measurement
+            return Timed(1, [taken[turns[-1]] * (10 if disturbed else 1)], spec)
+
+    def noted(subject: Subject, device: torch.device):
+        turns.append(subject.part)
+        return real(subject, device)
+
+    monkeypatch.setattr(cost, "timer", lambda run: Clock())
+    monkeypatch.setattr(cost, "greatest_speeds", lambda *_: (1.0, 1.0))
+    monkeypatch.setattr(cost, "prepare", noted)
+    found = measure(backends=["reference"], seconds=0.02)
+    assert turns == ["network", "layers"] * 5 * 2
+    times = {(m.metric, m.where["part"], m.where["repeat"]): m.value for m in found if m.metric == "training_time"}
+    assert times == {("training_time", part, repeat): 1e3 * taken[part] for part in taken for repeat in (0, 1)}
+    assert set(values(found, "training_runs")) == {5}
+
+
 def test_no_file_of_the_data_set_is_needed(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("ROUTEBENCH_DATA", str(tmp_path / "nowhere"))
     (network, *_) = _subjects(replace(request(), data="cifar10"), {})
@@ -117,7 +145,7 @@ def test_the_floor_follows_from_arithmetic_and_traffic(metrics) -> None:
 
 def test_more_iterations_are_more_arithmetic() -> None:
     one, three = (
-        [metric.value for metric in _floors(Subject("layers", request("em", steps), (1, 28, 28), 10), [2], 1.0, 1.0)]
+        [metric.value for metric in floors(Subject("layers", request("em", steps), (1, 28, 28), 10), [2], 1.0, 1.0)]
         for steps in (1, 3)
     )
     assert three[0] > 1.5 * one[0]  # flops
@@ -128,7 +156,7 @@ def test_more_iterations_are_more_arithmetic() -> None:
 def test_votes_are_counted_once_however_many_iterations(method, steps) -> None:
     children, parents, below, above = 128, 10, 8, 16
     subject = Subject(f"dense {children}", request(method, steps), (1, 28, 28), 10)
-    flops = next(metric.value for metric in _floors(subject, [1], 1.0, 1.0) if metric.metric == "training_flops")
+    flops = next(metric.value for metric in floors(subject, [1], 1.0, 1.0) if metric.metric == "training_flops")
     votes = 3 * 2 * children * parents * below * above  # forward, and backward for poses and for weights
     if steps in (None, 1):
         assert flops == votes  # one matrix product
@@ -149,7 +177,7 @@ def test_tokens_share_their_matrices_and_have_four_children_each() -> None:
     (layer,) = prepare(Subject("tokens 5 7", request(), (1, 28, 28), 10), torch.device("cpu"))(2).layers
     assert layer.weight.shape == (4, 7, 8, 16)
     flops, least, _ = (
-        m.value for m in _floors(Subject("tokens 5 7", request("uniform", None), (1, 28, 28), 10), [3], 1.0, 1.0)
+        m.value for m in floors(Subject("tokens 5 7", request("uniform", None), (1, 28, 28), 10), [3], 1.0, 1.0)
     )
     weights, item = 4 * 7 * 8 * 16, 20 * 8 + 20 + 7 * 16 + 7
     assert least == 2 * 4 * (weights + 3 * item)
@@ -260,8 +288,8 @@ def test_out_of_memory_is_a_metric(monkeypatch) -> None:
     def too_much(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr("routebench.protocols.cost._timer", lambda run: nn.Identity())
-    monkeypatch.setattr("routebench.protocols.cost._machine", lambda *_: (1.0, 1.0))
+    monkeypatch.setattr("routebench.protocols.cost.timer", lambda run: nn.Identity())
+    monkeypatch.setattr("routebench.protocols.cost.greatest_speeds", lambda *_: (1.0, 1.0))
     monkeypatch.setattr("routebench.protocols.cost.peak_memory", too_much)
     monkeypatch.setattr(nn.Identity, "blocked_autorange", too_much, raising=False)
     found = measure(backends=["reference"])

@@ -5,7 +5,7 @@ Statistics and verdicts as in `routebench.analysis.judging`. Variants are found 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,7 @@ def _votes_gathered(runs: Runs) -> Statistics:
         int(seed): _gathered(runs.arrays(str(cell))) for seed, cell in zip(cells["seed"], cells["cell"], strict=True)
     }
     known = {seed: value for seed, value in found.items() if value is not None}
-    return [(known, str(cells["label"].iloc[0]))] if known else []
+    return [(known, (str(cells["label"].iloc[0]),))] if known else []
 
 
 def _gathered(arrays: Mapping[str, NDArray[Any]]) -> float | None:
@@ -52,13 +52,13 @@ def _nearness_gained(runs: Runs) -> Statistics:
     if most > 1:
         by_seed = rows.pivot_table(index="seed", columns="test_iterations", values="value")
         gains = by_seed[by_seed.columns.max()] - by_seed[1]
-        yield {int(str(seed)): float(gain) for seed, gain in gains.items()}, "em"
+        yield {int(str(seed)): float(gain) for seed, gain in gains.items()}, ("em",)
 
 
 def _three_iterations_of_em_less_five(runs: Runs) -> Statistics:
     label, line = longest_line(runs, "em")
     if 3 in line and 5 in line:
-        yield difference(line[3], line[5]), label
+        yield difference(line[3], line[5]), (label,)
 
 
 def _gain_under_attack(attack: str, loss: str | None, runs: Runs) -> Statistics:
@@ -67,7 +67,7 @@ def _gain_under_attack(attack: str, loss: str | None, runs: Runs) -> Statistics:
     found = runs.by_seed("attacked_accuracy", eps=eps, **where)
     routed, plain = _em_and_cnn(found)
     if routed and plain:
-        yield difference(found[routed], found[plain]), f"{routed}, {REFERENCE}, eps {eps}"
+        yield difference(found[routed], found[plain]), (str(routed), REFERENCE, f"eps {eps}")
 
 
 def _share_of_zeros(runs: Runs) -> Statistics:
@@ -82,13 +82,13 @@ def _orders_of_magnitude(runs: Runs) -> Statistics:
         yield {seed: math.log10(theirs / ours) - 1.5 for seed, (ours, theirs) in values.items() if ours and theirs}, of
 
 
-def _beside_cnn(runs: Runs, metric: str) -> Iterator[tuple[dict[int, tuple[float, float]], str]]:
+def _beside_cnn(runs: Runs, metric: str) -> Iterator[tuple[dict[int, tuple[float, float]], Sequence[str]]]:
     """Gradients of the training loss by seed: em with the most iterations, and the CNN."""
     found = runs.by_seed(metric, loss="training")
     routed, plain = _em_and_cnn(found)
     if routed and plain:
         seeds = sorted({*found[routed]} & {*found[plain]})
-        yield {seed: (found[routed][seed], found[plain][seed]) for seed in seeds}, f"{routed}, {REFERENCE}"
+        yield {seed: (found[routed][seed], found[plain][seed]) for seed in seeds}, (str(routed), REFERENCE)
 
 
 def _above_chance(runs: Runs) -> Statistics:
@@ -100,7 +100,7 @@ def _above_chance(runs: Runs) -> Statistics:
     facts = facts_of_data(runs.data)
     if routed and "classes" in facts:
         chance = 100 / facts["classes"]
-        yield {int(str(seed)): float(value) - chance for seed, value in lowest.items()}, str(routed)
+        yield {int(str(seed)): float(value) - chance for seed, value in lowest.items()}, (str(routed),)
 
 
 def _em_and_cnn(methods: Iterable[Method]) -> tuple[Method | None, Method | None]:

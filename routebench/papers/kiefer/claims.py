@@ -32,7 +32,7 @@ def _accuracy_of_routing(runs: Runs) -> Statistics:
     known = {(one.label, one.iterations): one for one in found if one.model == runs.model}
     if ROUTED in known and UNROUTED in known:
         routed, unrouted = known[ROUTED], known[UNROUTED]
-        yield difference(found[routed], found[unrouted]), f"{routed}, {unrouted}"
+        yield difference(found[routed], found[unrouted]), (str(routed), str(unrouted))
 
 
 def _loss_of_routing(epoch: str, runs: Runs) -> Statistics:
@@ -41,12 +41,12 @@ def _loss_of_routing(epoch: str, runs: Runs) -> Statistics:
     kinds = {runs.training(str(cell)).get("loss") for own in rows for cell in own["cell"].unique()}
     if len(kinds) == 1:
         unrouted, routed = (values_of(runs, one, "train_loss", epoch) for one in (UNROUTED, ROUTED))
-        yield difference(unrouted, routed), f"none, {wording.name_of(*ROUTED)}"
+        yield difference(unrouted, routed), ("none", wording.name_of(*ROUTED))
 
 
 def _sparseness(layer: str, condition: Condition, sign: int, runs: Runs) -> Statistics:
     found = values_of(runs, condition, "hoyer", layer=layer, of="length")
-    yield {seed: sign * (value - SPARSE) for seed, value in found.items()}, wording.name_of(*condition)
+    yield {seed: sign * (value - SPARSE) for seed, value in found.items()}, (wording.name_of(*condition),)
 
 
 def _sparseness_after_inference(runs: Runs) -> Statistics:
@@ -54,18 +54,18 @@ def _sparseness_after_inference(runs: Runs) -> Statistics:
         values_of(runs, UNROUTED, "hoyer", inference=penalty, targets="label", free="classes")
         for penalty in ("l1", "plain")
     )
-    yield difference(sparse, plain), "none"
+    yield difference(sparse, plain), ("none",)
 
 
 def _evenness_after_inference(runs: Runs) -> Statistics:
     """Statistics of inference without a penalty, the right label clamped."""
     found = values_of(runs, UNROUTED, "hoyer", **PLAIN)
-    yield {seed: SPARSE - value for seed, value in found.items()}, "none"
+    yield {seed: SPARSE - value for seed, value in found.items()}, ("none",)
 
 
 def _right_longer_after_inference(runs: Runs) -> Statistics:
     right, others = (values_of(runs, UNROUTED, metric, **PLAIN) for metric in ("right_length", "other_length"))
-    yield difference(right, others), "none"
+    yield difference(right, others), ("none",)
 
 
 def _middle_costs_no_accuracy(runs: Runs, parts: Sequence[Runs]) -> Statistics:
@@ -76,7 +76,7 @@ def _middle_costs_no_accuracy(runs: Runs, parts: Sequence[Runs]) -> Statistics:
         if other.model == plain != runs.model and (other.suite, other.preset, other.data, other.protocol) == same:
             ours, theirs = (values_of(one, ROUTED, "right_answers") for one in (runs, other))
             lost = difference(ours, theirs)
-            yield {seed: MARGIN + points for seed, points in lost.items()}, f"{runs.model}, {other.model}"
+            yield {seed: MARGIN + points for seed, points in lost.items()}, (runs.model, other.model)
 
 
 CLAIMS: tuple[PaperClaim, ...] = (

@@ -29,7 +29,7 @@ def _read(runs: Runs, label: str, feature: str, *, alike: bool = False) -> dict[
 def _reads_more(ours: tuple[str, str], theirs: tuple[str, str], runs: Runs) -> Statistics:
     """Points by which a probe of one model's feature leads that of another's, upright."""
     one, other = (_read(runs, *read).get(0, {}) for read in (ours, theirs))
-    yield difference(one, other), f"{' '.join(ours)}, {' '.join(theirs)}"
+    yield difference(one, other), (" ".join(ours), " ".join(theirs))
 
 
 def _presences_lost_by_turning(runs: Runs) -> Statistics:
@@ -37,17 +37,17 @@ def _presences_lost_by_turning(runs: Runs) -> Statistics:
     found = _read(runs, CAPSULES, PRESENCES, alike=True)
     if len(found) > 1 and 0 in found:
         most = max(found)
-        yield difference(found[0], found[most]), f"{CAPSULES}, 0 and {most} degrees"
+        yield difference(found[0], found[most]), (CAPSULES, f"0 and {most} degrees")
 
 
 def _gained_freely(runs: Runs) -> Statistics:
     found = runs.by_seed("free_form_gain", angle=0)
-    yield next((seeds for method, seeds in found.items() if method.label == CAPSULES), {}), CAPSULES
+    yield next((seeds for method, seeds in found.items() if method.label == CAPSULES), {}), (CAPSULES,)
 
 
 def _bound_gained_by_switching(runs: Runs) -> Statistics:
     found = {method.label: seeds for method, seeds in runs.by_seed("bound", term="total").items()}
-    yield difference(found.get(SWITCHED, {}), found.get(FROM_START, {})), f"{SWITCHED}, {FROM_START}"
+    yield difference(found.get(SWITCHED, {}), found.get(FROM_START, {})), (SWITCHED, FROM_START)
 
 
 def _equivariance_beside_vae(runs: Runs) -> Statistics:
@@ -56,7 +56,7 @@ def _equivariance_beside_vae(runs: Runs) -> Statistics:
     for turn in sorted(turns, key=lambda turn: int(re.sub(r"\D", "", turn)))[-1:]:
         shares = with_explained_change(runs).by_seed(EXPLAINED, change=turn, layer="objects")
         found = {method.label: seeds for method, seeds in shares.items()}
-        yield difference(found.get(CAPSULES, {}), found.get(VAE, {})), f"{CAPSULES}, {VAE}, {turn}"
+        yield difference(found.get(CAPSULES, {}), found.get(VAE, {})), (CAPSULES, VAE, turn)
 
 
 def _of_table_1(claim: str, ours: tuple[str, str], theirs: tuple[str, str]) -> PaperClaim:

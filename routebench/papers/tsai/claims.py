@@ -33,21 +33,21 @@ TRAINED: dict[str, dict[str, Any]] = {"train_loss": {}, "accuracy": {"split": "t
 
 def _slope(method: str, sign: int, runs: Runs) -> Statistics:
     label, line = longest_line(runs, method)
-    yield {seed: sign * slope for seed, slope in slopes(line).items()}, label
+    yield {seed: sign * slope for seed, slope in slopes(line).items()}, (label,)
 
 
 def _em_with_two_iterations(runs: Runs) -> Statistics:
     """Accuracy with T=2 minus accuracy with each other T."""
     label, line = longest_line(runs, "em")
     others = [own for steps, own in line.items() if steps != 2]
-    return [(difference(line[2], own), label) for own in others] if 2 in line and len(others) > 1 else []
+    return [(difference(line[2], own), (label,)) for own in others] if 2 in line and len(others) > 1 else []
 
 
 def _rise_over_ablations(runs: Runs) -> Statistics:
     """Slope of accuracy over T of the method less that of each ablation, if all were measured."""
     lines = lines_of(runs, ATTENTION)
     whole = slopes(lines.get(ATTENTION, {}))
-    gains = [(difference(whole, slopes(lines.get(label, {}))), f"{ATTENTION}, {label}") for label in ABLATIONS]
+    gains = [(difference(whole, slopes(lines.get(label, {}))), (ATTENTION, label)) for label in ABLATIONS]
     return gains if all(values for values, _ in gains) else []
 
 
@@ -62,7 +62,7 @@ def _starts(sign: int, start: str, metric: str, epoch: str, runs: Runs) -> Stati
         plain, other = (
             values_of(runs, (name, max(shared)), metric, epoch, **TRAINED[metric]) for name in (ATTENTION, label)
         )
-        yield {seed: sign * gap for seed, gap in difference(plain, other).items()}, f"{ATTENTION}, {label}"
+        yield {seed: sign * gap for seed, gap in difference(plain, other).items()}, (ATTENTION, label)
 
 
 def _spread_over_t(method: str, runs: Runs) -> Statistics:
@@ -73,7 +73,7 @@ def _spread_over_t(method: str, runs: Runs) -> Statistics:
     shared = sorted({*own} & {*line})
     if len(shared) > 2:
         ours, theirs = (deviations({steps: one[steps] for steps in shared}) for one in (own, line))
-        yield difference(theirs, ours), f"{label}, {ATTENTION}, T={', '.join(map(str, shared))}"
+        yield difference(theirs, ours), (label, ATTENTION, f"T={', '.join(map(str, shared))}")
 
 
 def _jitters(runs: Runs) -> dict[Method, dict[int, float]]:
@@ -96,7 +96,7 @@ def _jitter_of_iterating(runs: Runs) -> Statistics:
     found = _jitters(runs)
     own = sorted((one for one in found if one.label == ATTENTION), key=lambda one: one.iterations or 0)
     if len(own) > 1:
-        yield difference(found[own[-1]], found[own[0]]), f"{own[-1]}, {own[0]}"
+        yield difference(found[own[-1]], found[own[0]]), (str(own[-1]), str(own[0]))
 
 
 def _jitter_of_small_poses(runs: Runs) -> Statistics:
@@ -105,7 +105,7 @@ def _jitter_of_small_poses(runs: Runs) -> Statistics:
     for larger in (one for one in found if one.label == LARGER_POSES):
         plain = next((one for one in found if (one.label, one.iterations) == (ATTENTION, larger.iterations)), None)
         if plain:
-            yield difference(found[plain], found[larger]), f"{plain}, {larger}"
+            yield difference(found[plain], found[larger]), (str(plain), str(larger))
 
 
 def _start(claim: str, tested: str, statistics: Callable[[Runs], Statistics], *, no_gain: bool = False) -> PaperClaim:

@@ -112,7 +112,7 @@ def _row(conditions: FourConditions, what: str, *, decoder: bool) -> dict[str, o
     gains, of = (routed, unrouted), named
     if what != ACCURACY:
         gains, of = gains[::-1], of[::-1]
-    found = judged_in(runs, difference(*gains), ", ".join(of), no_gain=what == ACCURACY, at_first=epoch == "min")
+    found = judged_in(runs, difference(*gains), of, no_gain=what == ACCURACY, at_first=epoch == "min")
     return {
         "what": what,
         "decoder": decoder,
