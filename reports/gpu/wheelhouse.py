@@ -15,6 +15,7 @@ from reports.gpu.environment import KIT, ROOT
 LIST = Path(__file__).with_name("wheels.txt")
 MIB = 2**20
 PUBLISHED = (
+    "reports/features/",
     "reports/quick/",
     "reports/generative-quick/",
     "reports/grouping-quick/",
