@@ -336,7 +336,7 @@ def accuracy_gain(ours: str, theirs: str, runs: Runs) -> Statistics:
     shared = [steps for label, steps in known if label == ours and (theirs, steps) in known]
     if shared:
         one, other = known[ours, max(shared)], known[theirs, max(shared)]
-        yield difference(found[one], found[other]), f"{one}, {other}"
+        yield difference(found[one], found[other]), (str(one), str(other))
 
 
 def slopes(line: Mapping[int, BySeed]) -> dict[int, float]:
