@@ -36,7 +36,7 @@ from routebench.registry import beside
 
 FILE = "published.csv"
 ADDED = ("rounding", "spread")
-NUMBERS = {"value": r"-?[0-9]+(\.[0-9]+)?", "uncertainty": r"([0-9]+(\.[0-9]+)?)?", "iterations": "[0-9]*"}
+NUMBERS = {"value": r"-?[0-9]+(\.[0-9]+)?", "uncertainty": r"([0-9]+(\.[0-9]+)?)?", "iterations": "[0-9]{0,9}"}
 """The form of the cells of a column; all but `value` may be empty."""
 COLUMNS = (
     *("id", "source", "citation", "where", "dataset", "data", "printed_method", "method", "model", "variant"),
@@ -165,6 +165,8 @@ def _read(file: Path) -> list[dict[str, str]]:
             f"{file}: expected the columns of routebench's own, got none named {', '.join(missing)}; "
             "add them to the first line, their cells may be empty"
         )
+    if twice := [name for name in PRINTED if header.count(name) > 1]:
+        raise UserError(f"{file}: expected each column once, got two named {twice[0]}; take one out")
     rows = [_row(file, number, header, line) for number, line in enumerate(lines[1:], start=2)]
     return [{name: row[name] for name in PRINTED} for row in rows]
 

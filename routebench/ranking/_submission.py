@@ -315,7 +315,7 @@ def verify(folder: Path, count: int, draw: int, say: Callable[[str], None], besi
             standing, faults = inspected(claim, known)
         except UserError as error:
             return Verification(about, None, {}, 0, (str(error),))
-        faults += _other_settings(folder, claim)
+        faults += [*_other_settings(folder, claim), *_beyond(claim)]
         if faults:
             return Verification(about, None, {}, len(claim.cells), tuple(faults))
         agreements = {}
@@ -374,6 +374,13 @@ def _other_settings(folder: Path, claim: ClaimedPlace) -> list[str]:
     return [] if one == two else ["its settings are not those that the rule chooses from its trials"]
 
 
+def _beyond(claim: ClaimedPlace) -> list[str]:
+    """Tells of planned runs that are none of the claim's: a place would count them, and nobody draws them."""
+    own = {cell.key for cell in claim.cells}
+    more = sorted({*claim.store.planned()["cell"]} - own)
+    return [f"it plans {len(more)} runs that are not of this method on this board, such as {more[0]}"] if more else []
+
+
 def _about(folder: Path) -> tuple[dict[str, Any], str]:
     """The facts that a submission says of itself, and its checksum.
 
@@ -388,7 +395,8 @@ def _about(folder: Path) -> tuple[dict[str, Any], str]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         got = content.get("format") if isinstance(content, dict) else content
         raise UserError(f"{str(folder)!r}: expected a submission of format {FORMAT}, got {got!r:.40}")
-    if not unsealed(text.strip(), content):
+    seal = str(content.get(checksum.KEY) or "")
+    if not seal or not unsealed(text.strip(), content):
         raise UserError(f"{str(folder)!r}: {ABOUT} has changed since it was written")
     files = content.get("files")
     if not isinstance(files, dict) or not {*PACKED, SETTINGS} <= files.keys():
@@ -402,7 +410,7 @@ def _about(folder: Path) -> tuple[dict[str, Any], str]:
     for name, known in files.items():
         if _sum(folder / name) != known:
             raise UserError(f"{str(folder)!r}: {name} is missing, or has changed since it was submitted")
-    return content, str(content.get(checksum.KEY, ""))
+    return content, seal
 
 
 def _names(folder: Path) -> list[str]:

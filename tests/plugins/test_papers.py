@@ -99,6 +99,8 @@ def test_claims_that_are_none_are_refused_with_their_file(paper, text, told):
         (table(ROW | {"value": "97,1"}), "row 2: expected a number such as 3 in column value, got '97,1'; correct it"),
         (table(ROW | {"value": ""}), "column value, got ''"),
         (table(ROW | {"iterations": "1.5"}), "column iterations, got '1.5'"),
+        (table(ROW | {"iterations": "9" * 20}), "column iterations, got '9{20}'"),
+        (table(ROW, columns=[*published.PRINTED, "value"]), "expected each column once, got two named value; take"),
         (table(ROW | {"statistic": "median of 3"}), "column statistic: expected 'mean of 5'"),
         (table(ROW).replace('"', ""), "expected 29 cells, got 30; put quotation marks"),
     ],
@@ -134,7 +136,10 @@ def test_own_suites_say_that_they_repeat_it(paper, write):
         ("1 / 0", r"plug-in lab/claims\.py:1 failed to import: ZeroDivisionError"),
         ("CLAIMS = 3", r"lab/claims\.py: expected CLAIMS = .*, got a int"),
         (CLAIMS.replace("difference(", "absent("), r"the test of 'One iteration .* raised NameError: .*absent"),
-        (CLAIMS.replace('("dynamic", "none")', '"dynamic, none"'), r"the test of 'One .*: expected .* as a tuple of names"),
+        (
+            CLAIMS.replace('("dynamic", "none")', '"dynamic, none"'),
+            r"the test of 'One .*: expected .* as a tuple of names",
+        ),
     ],
     ids=["import", "value", "test", "text"],
 )

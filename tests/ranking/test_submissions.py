@@ -16,6 +16,7 @@ from routebench.errors import UserError
 from routebench.options import RankOptions
 from routebench.ranking import Wanted, board_of, missed
 from routebench.ranking import _submission as submission
+from routebench.ranking._submission import _about
 from routebench.registry import extensions, routing
 from tests.ranking import made
 
@@ -298,6 +299,28 @@ def test_a_submission_of_another_form_is_told_in_one_line(folder, verify, change
     reseal(folder, change)
     found = verify("--runs", "0")
     assert found.code == 2 and told in found.error and len(found.error.strip().splitlines()) == 1
+
+
+def test_runs_that_nobody_would_draw_are_found(folder, verify):
+    def planned_beside(store):
+        for file in sorted((store.path / "plans").glob("*.json")):
+            content = json.loads(file.read_text())
+            content.pop(checksum.KEY, None)
+            cells = [{**cell, "cell": cell["cell"][::-1]} for cell in content["cells"]]
+            store.write_plan(f"{file.stem}.beside", {**content, "cells": cells})
+
+    repacked(folder, planned_beside)
+    found = verify("--runs", "0")
+    assert found.code == 1 and "runs that are not of this method on this board" in found.out + found.error
+
+
+def test_a_submission_without_its_checksum_is_refused(folder, verify):
+    file = folder / "sent" / "submission.json"
+    content = json.loads(file.read_text())
+    assert _about(folder / "sent")[1] == content.pop(checksum.KEY) != ""
+    file.write_text(json.dumps(content))
+    found = verify("--runs", "0")
+    assert found.code == 2 and "has changed since it was written" in found.error
 
 
 def test_what_is_no_submission_is_told(folder, verify, routebench_in):
