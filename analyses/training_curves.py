@@ -68,7 +68,7 @@ def _at_best(table: DataFrame, runs: Runs) -> DataFrame:
 
 
 def _rising(held_out: DataFrame) -> list[str]:
-    """A note on methods whose training ended too early; none where there is none."""
+    """A note that names the methods that had not converged; nothing if all had."""
     ends = {label: line["mean"].iloc[-2:] for label, line in held_out.groupby("label") if len(line) > 1}
     rising = [_title(label) for label, (before, last) in ends.items() if last - before > RISE]
     return [f"Not converged, still gaining over half a point in the last epoch: {', '.join(rising)}."] if rising else []

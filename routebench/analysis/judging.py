@@ -108,11 +108,6 @@ class PaperClaim:
         if self.statistics is None or runs.protocol != self.protocol or self._belongs_elsewhere(runs.suite):
             return None
         told = [*(self.statistics(runs, parts) if self.across else self.statistics(runs))]
-        if any(isinstance(of, str) for _, of in told):
-            raise UserError(
-                f"claim {self.claim!r}: expected what was compared as a tuple of names, got a text; "
-                'let its statistics give (values, ("em", "uniform"))'
-            )
         like = [one for one in parts if (one.suite, one.preset, one.data) == (runs.suite, runs.preset, runs.data)]
         found = []
         for values, of in told:
@@ -245,7 +240,12 @@ def judged_in(
         beside: other parts that the values come from.
         no_gain: whether the claim holds below the margin.
         at_first: whether it is about the first epoch, so that networks need not have learned all that they can.
+
+    Raises:
+        UserError: what was compared is a text, whose names cannot be told apart.
     """
+    if isinstance(of, str):
+        raise UserError(f'expected what was compared as a tuple of names, ("em", "uniform"), got the text {of!r:.80}')
     found = judged(values, ", ".join(of), no_gain=no_gain, first=runs.first, sides=_sides(runs, values, of))
     if lost := lost_in_words((runs, *beside), values):
         found = replace(found, verdict=Verdict.UNDECIDED, why=lost)

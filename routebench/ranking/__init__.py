@@ -9,7 +9,8 @@ from routebench.ranking._measuring import Ahead, Measured, Teller, Wanted, ahead
 from routebench.ranking._page import as_numbers, as_table, told, write_page
 from routebench.ranking._shipping import ship, sums_of
 from routebench.ranking._standing import Machines, Row, Standing, standing_of
-from routebench.ranking._submission import Verification, entry_of, missed, submit, verify
+from routebench.ranking._submission import submit
+from routebench.ranking._verification import Verification, entry_of, missed, verify
 
 __all__ = [
     "BOARDS",

@@ -138,7 +138,7 @@ def test_own_suites_say_that_they_repeat_it(paper, write):
         (CLAIMS.replace("difference(", "absent("), r"the test of 'One iteration .* raised NameError: .*absent"),
         (
             CLAIMS.replace('("dynamic", "none")', '"dynamic, none"'),
-            r"the test of 'One .*: expected .* as a tuple of names",
+            r"the test of 'One .* expected what was compared as a tuple of names",
         ),
     ],
     ids=["import", "value", "test", "text"],

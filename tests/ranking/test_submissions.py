@@ -16,7 +16,7 @@ from routebench.errors import UserError
 from routebench.options import RankOptions
 from routebench.ranking import Wanted, board_of, missed
 from routebench.ranking import _submission as submission
-from routebench.ranking._submission import _about
+from routebench.ranking._submission import about_of
 from routebench.registry import extensions, routing
 from tests.ranking import made
 
@@ -317,7 +317,7 @@ def test_runs_that_nobody_would_draw_are_found(folder, verify):
 def test_a_submission_without_its_checksum_is_refused(folder, verify):
     file = folder / "sent" / "submission.json"
     content = json.loads(file.read_text())
-    assert _about(folder / "sent")[1] == content.pop(checksum.KEY) != ""
+    assert about_of(folder / "sent")[1] == content.pop(checksum.KEY) != ""
     file.write_text(json.dumps(content))
     found = verify("--runs", "0")
     assert found.code == 2 and "has changed since it was written" in found.error
