@@ -9,6 +9,7 @@ import pytest
 
 from routebench.analysis.folder import open_folder
 from routebench.engine.results import files_of, load_results, unpack
+from routebench.registry import analyses
 from tests.report.outline import Outline
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +41,13 @@ def test_every_claim_leads_to_the_suites_that_measured_it(name):
     (table,) = re.findall(r'<table class="scores claims">(.*?)</table>', text, re.DOTALL)
     rows = table.split("<tbody>")[1].split("<tr>")[1:]
     assert rows and all('<a href="#' in row.rpartition("<td>")[2] for row in rows)
+
+
+@pytest.mark.parametrize("name", ["papers-quick", "generative-quick"])
+def test_no_claim_is_left_out_because_its_test_raises(name):
+    claims = analyses["qualitative-claims"](tuple(open_folder(REPORTS / name).parts))
+    assert len(claims.table) > 15
+    assert [note for note in claims.notes if note.startswith("Left out")] == []
 
 
 def test_runs_come_before_the_trials_that_chose_their_settings():
