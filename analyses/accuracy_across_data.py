@@ -15,6 +15,7 @@ from routebench.analysis import (
     analysis_of,
     best_first,
     figures,
+    means_over_seeds,
     palette,
     run,
     wording,
@@ -54,7 +55,7 @@ def _scores(parts: tuple[Runs, ...]) -> tuple[DataFrame, list[str]]:
     """
     columns = {}
     for runs in parts:
-        found = best_first(runs.means("accuracy", split="test", as_trained=True), "mean")
+        found = best_first(means_over_seeds(runs.accuracies()), "mean")
         found["mean"] = [
             math.nan if of.missing else float(mean) for of, mean in zip(found["method"], found["mean"], strict=True)
         ]

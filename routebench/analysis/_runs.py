@@ -17,7 +17,7 @@ from routebench.analysis._method import Method
 from routebench.analysis._verdicts import Strength
 from routebench.analysis.palette import MUTED
 from routebench.declared import as_recorded
-from routebench.engine.results import NOT_RUN
+from routebench.engine.results import COLUMNS, NOT_RUN
 
 LONGEST = 150  # characters of a part's name: file systems take 255 bytes, endings and analyses' names included
 WHOLE_FOLDER = "whole-folder"
@@ -68,7 +68,7 @@ class Runs:
         hyperparameters: the same for its routing method, tuned ones among them.
         tuning: the same for how it was tuned: the chosen point, its score in %, the digest of the trials.
         trials: the number of trials of settings for each configuration; None where the plan does not say.
-        primary: the suite's pre-specified comparisons, from its newest plan; empty for none.
+        primary: the suite's pre-specified comparisons, from all plans whose runs count; empty for none.
         yours: labels of the user's methods, which are the subject of the runs.
     """
 
@@ -211,6 +211,12 @@ class Runs:
         methods = self._less(results.loc[chosen & ~known, "cell"])
         return rows.assign(method=rows["cell"].map(methods).astype(object))
 
+    def accuracies(self) -> DataFrame:
+        """The accuracy on all test images with the T trained with, one row per run: columns as of `values`."""
+        rows = self.values("accuracy", split="test", as_trained=True)
+        parts = [column for column in rows if column == "epoch" or column not in {*COLUMNS, "method"}]
+        return rows[rows[parts].isna().all(axis=1)].drop_duplicates("cell")
+
     def _less(self, cells: Iterable[str]) -> Mapping[str, Method]:
         """Methods of runs, less the seeds of some runs, which are lost."""
         lost: dict[Method, set[int]] = {}
@@ -245,8 +251,14 @@ class Runs:
             metric: a value of the column `metric`.
             where: as for `values`.
         """
+        return self._by_seed(self.values(metric, **where), metric)
+
+    def accuracies_by_seed(self) -> dict[Method, SeedValues]:
+        """Those of `accuracies` by method, then by seed."""
+        return self._by_seed(self.accuracies(), "accuracy")
+
+    def _by_seed(self, rows: DataFrame, metric: str) -> dict[Method, SeedValues]:
         found: dict[Method, SeedValues] = {}
-        rows = self.values(metric, **where)
         units = rows["unit"] if "unit" in rows else [""] * len(rows)
         for method, seed, value, unit in zip(rows["method"], rows["seed"], rows["value"], units, strict=True):
             if method not in found:

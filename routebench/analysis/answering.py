@@ -16,7 +16,7 @@ def one_class(runs: Runs) -> dict[Method, dict[int, bool]]:
     """
     shares, right = (
         dict(zip(rows["cell"], rows["value"], strict=True))
-        for rows in (runs.values("commonest_share"), runs.values("accuracy", split="test", as_trained=True))
+        for rows in (runs.values("commonest_share"), runs.accuracies())
     )
     found: dict[Method, dict[int, bool]] = {}
     done = runs.planned[runs.planned["status"] == "ok"]

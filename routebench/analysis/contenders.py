@@ -65,7 +65,7 @@ def contenders_of(runs: Runs) -> list[Contender]:
 
 
 def _contenders(runs: Runs) -> list[Contender]:
-    measured = runs.values("accuracy", split="test", as_trained=True).drop_duplicates("cell")
+    measured = runs.accuracies()
     accuracy = dict(zip(measured["cell"], measured["value"], strict=True))
     known: dict[Method, Contender] = {}
     counted = {method: method for method in measured["method"]}  # less the seeds whose accuracy is no number

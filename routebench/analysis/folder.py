@@ -1,6 +1,7 @@
 """A results folder as a report reads it: its parts, and what their records say about how they were made."""
 
 import contextlib
+import json
 import shutil
 import tempfile
 import weakref
@@ -12,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 from numpy.typing import NDArray
-from pandas import DataFrame
+from pandas import DataFrame, isna
 
 from routebench.analysis import wording
 from routebench.analysis._method import CONTROL
@@ -115,7 +116,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
             **names, model=model, protocol=protocol, results=own, planned=cells, correct=correct, colours=colours,
             arrays=arrays, tell_fault=store.tell_fault, training=_settings_in(kept, "training"),
             hyperparameters=_settings_in(kept, "method_params"), tuning=_settings_in(kept, "tuning"),
-            primary=_primary_of(facts, [content[name] for name in cells["plan"].unique()]), trials=_trials_of(facts),
+            primary=_primary_of(facts, cells, content), trials=_trials_of(facts),
             yours=_yours_of(cells, content, packed=is_packed(path)),
         )  # fmt: skip
         parts.append(part)
@@ -145,11 +146,35 @@ def _yours_of(cells: DataFrame, content: Mapping[str, Mapping[str, Any]], *, pac
     return frozenset(label for label in named if not packed or shipped_version("method", label) is None)
 
 
-def _primary_of(plan: Mapping[str, Any], all_plans: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The comparisons that a plan names; their first stage is the largest of all plans whose runs count beside it."""
-    primary: Mapping[str, Any] = plan.get("primary", {})
-    stages = [one["primary"]["first"] for one in all_plans if one.get("primary")]
-    return {**primary, "first": max(stages)} if primary and stages else primary
+def _primary_of(
+    plan: Mapping[str, Any], cells: DataFrame, content: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """The comparisons that the plans of these runs name, with the margin and the half-width of the newest plan.
+
+    An older plan's are those of which a run counts: a plan of fewer methods makes no comparison unnamed. Their first
+    stage is the largest of all.
+
+    Args:
+        plan: the newest.
+        cells: the runs that count.
+        content: the plans by name, the oldest first.
+    """
+    counting = {*cells["plan"]}
+    named = [one for name, one in [*content.items()][::-1] if name in counting and one.get("primary")]
+    if not named:
+        return {}
+    entries = cells[["plan", "label", "model", "iterations"]].drop_duplicates().itertuples(index=False, name=None)
+    known = {(plan, label, model, None if isna(steps) else int(steps)) for plan, label, model, steps in entries}
+    pairs = [
+        pair
+        for one in named
+        for pair in one["primary"].get("pairs", ())
+        if one is plan
+        or any((one["plan"], *map(side.get, ("label", "model", "iterations"))) in known for side in pair.values())
+    ]
+    first = plan.get("primary") or named[0]["primary"]
+    distinct = {json.dumps(pair, sort_keys=True): pair for pair in pairs}
+    return {**first, "first": max(one["primary"]["first"] for one in named), "pairs": [*distinct.values()]}
 
 
 def _settings_in(kept: Records, kind: str) -> Callable[[str], Mapping[str, Any]]:

@@ -324,7 +324,7 @@ _ACCURACIES: WeakKeyDictionary[Runs, dict[Method, SeedValues]] = WeakKeyDictiona
 def accuracies(runs: Runs) -> dict[Method, SeedValues]:
     """Test accuracy (%) at the T of training, by method in alphabetical order, then by seed."""
     if runs not in _ACCURACIES:
-        found = runs.by_seed("accuracy", split="test", as_trained=True)
+        found = runs.accuracies_by_seed()
         _ACCURACIES[runs] = {method: found[method] for method in sorted(found)}
     return {**_ACCURACIES[runs]}
 

@@ -245,6 +245,24 @@ def test_an_earlier_plan_of_the_same_suite_in_damaged_is_no_loss(copied, finishe
     assert (len(first.warnings), second.warnings) == (1, [])
 
 
+def test_a_damaged_plan_whose_runs_no_other_plan_names_is_told_every_time(copied, finished):
+    folder = copied()
+    (file,) = (folder / "plans").glob("*.json")
+    content = json.loads(file.read_text())
+    del content["sequence"], content["checksum"]
+    name = ".".join([*content["plan"].split(".")[:3], "29990101T000000000000Z", "00000000"])
+    newer = {**content, "plan": name, "cells": content["cells"][:1]}
+    (folder / "plans" / f"{name}.json").write_text(json.dumps(newer))
+    cut(file)
+    for _ in range(3):
+        store = Store(folder)
+        assert len(store.planned()) == 1
+        assert file.name in " ".join(store.warnings)
+    Store(folder).write_plan(name.replace("00000000", "11111111"), {**content, "plan": name[:-8] + "11111111"})
+    last = Store(folder)
+    assert (len(last.planned()), last.warnings) == (len(content["cells"]), []), "the same command makes it again"
+
+
 @pytest.mark.parametrize(("part", "deed"), [("records", "cut"), ("records", "flipped"), ("arrays", "cut")])
 @pytest.mark.parametrize("number", [0, 5])
 def test_a_suite_whose_cell_is_gone_at_the_end_counts_it_as_failed(copied, finished, part, deed, number):

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -221,6 +223,51 @@ def test_the_same_plan_again_is_written_once(planned, store, suite_file):
     for made in (planned, other, planned, other):
         write_plan(made, store)
     assert [head["suite"] for head in store.plan_heads()] == ["small", "other"]
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "key"),
+    [("margin = 1.0", "margin = 0.1", "margin"), ('["uniform"]', '["cnn"]', "pairs"), ("Is it", "Was it", "question")],
+)
+def test_a_plan_that_says_something_else_is_written_though_its_runs_are_the_same(
+    parts, suite_file, store, then, now, key
+):
+    file = suite_file(seeds=1)
+    text = file.read_text() + '\n[primary]\nmargin = 1.0\nagainst = ["uniform"]\niterations = "each"\n'
+    file.write_text(text.replace(re.search("question = .*", text)[0], 'question = "Is it?"'))
+    write_plan(plan(load_suite(str(file)), "quick", Choices()), store)
+    write_plan(plan(load_suite(str(file)), "quick", Choices()), store)
+    file.write_text(file.read_text().replace(then, now))
+    write_plan(plan(load_suite(str(file)), "quick", Choices()), store)
+    old, new = store.plan_heads()
+    assert ({**old, **old["primary"]}[key]) != ({**new, **new["primary"]}[key])
+
+
+def on_other_images(made, methods=()):
+    """The plan, of these methods alone, as if the files of its data set had been exchanged."""
+    cells = [
+        replace(cell, identity=replace(cell.identity, data_fingerprint="0" * 16))
+        for cell in made.cells
+        if not methods or cell.label in methods
+    ]
+    return replace(made, cells=tuple(cells))
+
+
+def test_runs_on_other_images_of_the_same_name_do_not_count_and_are_told(planned, store, run_all):
+    write_plan(planned, store)
+    run_all(planned.cells)
+    labels = sorted({cell.label for cell in planned.cells})
+    assert len(labels) > 1
+    write_plan(other := on_other_images(planned, labels[:1]), store)
+    assert {*store.planned()["cell"]} == {cell.key for cell in other.cells}
+    assert {*store.superseded()} == {cell.key for cell in planned.cells}
+    (told,) = store.warnings
+    assert f"{', '.join(labels[1:])}: run on other data of the name 'digits200'" in told
+    write_plan(on_other_images(planned), again := Store(store.path))
+    assert len(again.planned()) == len(planned.cells)
+    assert not again.warnings, "every configuration has a place on the newer images"
+    write_plan(planned, back := Store(store.path))
+    assert {*back.planned()["status"]} == {"ok"}, "who takes the earlier images back has the earlier results back"
 
 
 def test_raw_outputs_of_a_cell_are_read_back(store, made, run_all):

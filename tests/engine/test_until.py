@@ -1,15 +1,20 @@
 """Comparisons that a suite names, and seeds until their intervals are narrow enough."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from routebench.analysis.contenders import contenders_of
 from routebench.analysis.folder import open_folder
+from routebench.analysis.judging import accuracies
 from routebench.analysis.named import named_pairs
 from routebench.engine.running import Listener, prepare
 from routebench.engine.running._cell import make_record
-from routebench.engine.running._until import extended, needs_of
+from routebench.engine.running._until import _accuracy, extended, needs_of
 from routebench.engine.suites import Choices, ChosenPoint, ChosenSettings, load_suite, plan
 from routebench.errors import UserError
+from routebench.notation import parse
 from routebench.options import SuiteOptions
 from routebench.protocols import Measurement, Metric
 from routebench.statistics import seeds_needed, two_stage_difference
@@ -214,6 +219,50 @@ def test_how_many_seeds_are_missing_is_told(suite, settings, store):
     pairs = named_pairs(open_folder(store.path).parts[0])
     assert [pair.more for pair in pairs] == [need.seeds - 4 for need in needs]
     assert any(pair.more for pair in pairs)
+
+
+def test_a_plan_of_fewer_methods_leaves_the_comparisons_named_that_earlier_ones_named(suite, settings, store):
+    from routebench.engine.running._suite import write_plan
+
+    def pairs():
+        known = open_folder(store.path).parts[0].primary["pairs"]
+        return {(one["ours"]["label"], one["theirs"]["label"]) for one in known}
+
+    write_plan(plan(suite, "quick", Choices(settings=settings)), store)
+    every = pairs()
+    assert {"dynamic", "em", "heinsen"} == {ours for ours, _ in every}
+    write_plan(plan(suite, "quick", Choices((parse("em"),), settings=settings)), store)
+    assert pairs() == every
+    known = open_folder(store.path).parts[0].primary["pairs"]
+    assert len(known) == len({*map(str, known)})
+    suite_of_today = replace(suite, primary=replace(suite.primary, against=("cnn",), margin=0.25))
+    write_plan(plan(suite_of_today, "quick", Choices(settings=settings)), store)
+    assert "uniform" not in {theirs for _, theirs in pairs()}, "no run of the earlier plans counts"
+    assert open_folder(store.path).parts[0].primary["margin"] == 0.25
+
+
+@pytest.mark.parametrize(
+    "more", [{"where": {"class": 3}}, {"where": {"views": "new"}, "test_iterations": None}, {"epoch": 1}]
+)
+def test_the_accuracy_of_some_images_is_not_taken_for_that_of_all(suite, settings, store, more):
+    from routebench.engine.running._suite import write_plan
+
+    made = plan(suite, "quick", Choices(settings=settings))
+    write_plan(made, store)
+    pretend(made.cells, store)
+    cell = made.cells[0]
+    record = store.record(cell.key)
+    (overall,) = record.metrics
+    some = {**overall, "value": 1.5, **more}
+    for metrics in ([some, overall], [overall, some]):
+        store.write_record(replace(record, metrics=metrics), {})
+        assert store.record(cell.key).accuracies == [overall["value"]]
+        runs = open_folder(store.path).parts[0]
+        judged = {key: one.accuracies[seed] for one in contenders_of(runs) for seed, key in one.cells.items()}
+        assert judged[cell.key] == overall["value"]
+        by_seed = accuracies(runs)[runs.methods[cell.key]]
+        assert by_seed[cell.identity.seed] == overall["value"]
+        assert _accuracy(store, cell) == overall["value"]
 
 
 def test_a_suite_that_names_nothing_cannot_be_asked(parts, suite_file):

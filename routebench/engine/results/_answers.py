@@ -1,6 +1,7 @@
 """Right or wrong per test image, as raw outputs have it, held against what the record says."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ def right_of(record: Record, arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArra
         record: the run's.
         arrays: its raw outputs. Without answers there is no fault: not every protocol keeps some.
     """
-    found, said = arrays.get(CORRECT), [*_accuracies(record)]
+    found, said = arrays.get(CORRECT), [value for value in record.accuracies if math.isfinite(value)]
     if found is None or (found.ndim == 1 and not found.size and not said):  # of a network that says no class
         return None, ""
     return outcomes(found, said)
@@ -42,16 +43,3 @@ def outcomes(found: NDArray[Any], said: Iterable[float]) -> tuple[NDArray[np.boo
     if other is not None:
         return None, f"{share:.2f} % of it is right, and the record says {other:.2f} %"
     return found.astype(bool), ""
-
-
-def _accuracies(record: Record) -> Iterator[float]:
-    """The accuracy on all test images at the T trained with, which a record has once or never."""
-    for metric in record.metrics:
-        spot = metric["metric"], metric["split"], metric.get("epoch"), metric.get("where") or {}
-        as_trained = metric.get("test_iterations") in (None, record.identity.iterations)
-        if spot == ("accuracy", "test", None, {}) and as_trained and _is_number(metric["value"]):
-            yield float(metric["value"])
-
-
-def _is_number(value: Any) -> bool:
-    return value is not None and bool(np.isfinite(float(value)))

@@ -144,7 +144,8 @@ class Reader:
     def gone(self) -> dict[str, list[str]]:
         """The records, arrays and plans in `damaged/`, whoever moved them, in whose place there is none: names by part.
 
-        The place of a plan is also taken by a newer plan of the same suite, preset and data.
+        The place of a plan is also taken by a newer plan of the same suite, preset and data, if every record of that
+        suite is of a run that a plan names.
         """
         found: dict[str, list[str]] = {"records": [], "arrays": [], "plans": []}
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -157,8 +158,19 @@ class Reader:
         for part in ("records", "arrays"):
             found[part] = [name for name in found[part] if not (self.path / part / name).exists()]
         there = [file.stem for file in (self.path / "plans").glob("*.json")] if found["plans"] else []
-        found["plans"] = [name for name in found["plans"] if not any(_replaces(one, name) for one in there)]
+        same = {name for name in found["plans"] if any(_is_same(one, name) for one in there)}
+        newer = {name for name in found["plans"] if any(_replaces(one, name) for one in there)}
+        unnamed = self._suites_of_unnamed() if newer - same else ()
+        taken = same | {name for name in newer if not any(name.startswith(f"{suite}.") for suite in unnamed)}
+        found["plans"] = [name for name in found["plans"] if name not in taken]
         return found
+
+    def _suites_of_unnamed(self) -> set[str]:
+        """The suites of records whose runs no plan names: a plan that did is lost."""
+        found = self._all_records()
+        named = {cell for table in self.plans() for cell in table.facts["cell"].items()}
+        known = zip(*(found.facts[name].items() for name in ("cell", "suite")), strict=True)
+        return {str(suite) for cell, suite in known if cell not in named}
 
     def tell_gone(self, cells: Container[str]) -> None:
         """Warns of what an earlier reader has moved to `damaged/`: plans, and records and arrays of these runs."""
@@ -303,8 +315,13 @@ class Reader:
         return growing.records()
 
 
+def _is_same(plan: str, gone: str) -> bool:
+    """Tells whether a plan has the runs of another, which its name ends with, and is not older."""
+    return _replaces(plan, gone) and plan.rpartition(".")[2] == gone.removesuffix(".json").rpartition(".")[2]
+
+
 def _replaces(plan: str, gone: str) -> bool:
-    """Tells whether a plan takes the place of another: the same, or a newer one of its suite, preset and data."""
+    """Tells whether a plan is that which is gone, or a newer one of its suite, preset and data."""
     (one, then), (other, before) = (_kind_and_time(name) for name in (plan, gone.removesuffix(".json")))
     return one == other and then >= before
 

@@ -28,7 +28,7 @@ TRIED = ("options", "training", "tuning", "method_params", "model_params")
 KNOWN = ("suite", "method", "role", "iterations", "model", "data")
 HEADS = ("cell", "label", "params", "identity", "seed")
 """The columns of planned runs; identities have seed 0."""
-NUMBERS = ("places", "entries", "versions")
+NUMBERS = ("places", "entries", "versions", "sets", "images")
 
 PLANNED = (
     "plan", "suite", "preset", "cell", "label", "method", "method_params", "role", "iterations", "model", "data",
@@ -78,6 +78,8 @@ class PlanTable:
         places: [runs], a number shared by runs that users cannot distinguish.
         entries: [runs], the same but for the seed.
         versions: [runs], a number shared by runs of the same options, training, code and data.
+        sets: [runs], a number shared by runs that are compared: of one suite, preset and name of data.
+        images: [runs], a number shared by runs on the same data, whatever its name.
     """
 
     head: dict[str, Any]
@@ -85,6 +87,8 @@ class PlanTable:
     places: NDArray[np.int64]
     entries: NDArray[np.int64]
     versions: NDArray[np.int64]
+    sets: NDArray[np.int64]
+    images: NDArray[np.int64]
 
     @classmethod
     def of(cls, plan: Mapping[str, Any]) -> "PlanTable":
@@ -96,8 +100,16 @@ class PlanTable:
         places, entries = (
             _numbers([plan["preset"], *_coordinates(cell, without)] for cell in cells) for without in ("", "seed")
         )
+        versions, sets, images = (
+            _numbers(told(cell["identity"]) for cell in cells)
+            for told in (
+                _version,
+                lambda identity: [plan["preset"], identity["suite"], identity.get("data")],
+                lambda identity: [identity.get("data_fingerprint")],
+            )
+        )
         head = {key: value for key, value in plan.items() if key != "cells"}
-        return cls(head, heads, places, entries, _numbers(_version(cell["identity"]) for cell in cells))
+        return cls(head, heads, places, entries, versions, sets, images)
 
     def saved(self, stamp: Sequence[int]) -> Saved:
         """Its form in an index; `stamp` is that of the plan's file."""
@@ -161,15 +173,54 @@ def planned(plans: Sequence[PlanTable], outcomes: Mapping[str, tuple[str, str]])
 
 
 def counted(plans: Sequence[PlanTable]) -> NDArray[np.bool_]:
-    """Tells of each run whether it counts, over the plans in their order, the oldest first."""
+    """Tells of each run whether it counts, over the plans in their order, the oldest first.
+
+    Of runs on different data of one name, those on the newest plan's count, for others cannot be compared with them.
+    """
+    import pandas as pd
+
+    table = _joined(plans)
+    found = table["is_current"].to_numpy(copy=True)
+    current = table[found]
+    newest = current["plan"] == current.groupby("entries")["plan"].transform("max")
+    pairs = pd.MultiIndex.from_frame(current[["entries", "versions"]])
+    found[found] = pairs.isin(pairs[newest]) & ~current["places"].duplicated(keep="last")
+    return found
+
+
+def _joined(plans: Sequence[PlanTable]) -> "pd.DataFrame":
+    """The numbers of all runs, that of their plan, and whether they are on the data of the newest plan beside them."""
     import pandas as pd
 
     table = pd.DataFrame({name: np.concatenate([getattr(plan, name) for plan in plans]) for name in NUMBERS})
     table["plan"] = np.repeat(np.arange(len(plans)), [len(plan.places) for plan in plans])
-    newest = table["plan"] == table.groupby("entries")["plan"].transform("max")
-    pairs = pd.MultiIndex.from_frame(table[["entries", "versions"]])
-    found: NDArray[np.bool_] = pairs.isin(pairs[newest]) & ~table["places"].duplicated(keep="last").to_numpy()
-    return found
+    known = pd.MultiIndex.from_frame(table[["sets", "images"]])
+    latest = table["plan"] == table.groupby("sets")["plan"].transform("max")
+    table["is_current"] = known.isin(known[latest])
+    return table
+
+
+def on_other_data(plans: Sequence[PlanTable]) -> list[str]:
+    """A sentence for each suite, preset and data set with configurations that were run on other data of the name alone.
+
+    Args:
+        plans: the oldest first.
+    """
+    if not plans:
+        return []
+    table = _joined(plans)
+    known = {"label": [label for plan in plans for label in plan.facts["label"].items()]}
+    known |= {"data": [data for plan in plans for data in plan.facts["data"].items()]}
+    left = table.assign(**known)[~table["entries"].isin(table.loc[table["is_current"], "entries"])]
+    told = []
+    for _, own in left.groupby("sets", sort=False):
+        head, labels = plans[int(own["plan"].iloc[0])].head, sorted({*own["label"]})
+        some = ", ".join(labels[:5]) + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
+        told.append(
+            f"{head['suite']}, {preset_in_words(head['preset'])}: {some}: run on other data of the name "
+            f"{own['data'].iloc[0]!r} than the newest plan; not counted, until the suite runs them on these"
+        )
+    return told
 
 
 def superseded(plans: Sequence[PlanTable]) -> set[str]:

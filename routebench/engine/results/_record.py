@@ -262,6 +262,18 @@ class Record(Stored):
     output: Annotated[str | None, is_text] = None
     shuffled: Annotated[Mapping[str, int] | None, by_name(is_whole)] = None
 
+    @property
+    def accuracies(self) -> list[float]:
+        """Accuracy (%) on all test images with the T trained with, which a record has once or never."""
+        wanted: tuple[Any, ...] = ("accuracy", "test", None, {})
+        return [
+            float(one["value"])
+            for one in self.metrics
+            if (one["metric"], one["split"], one.get("epoch"), one.get("where") or {}) == wanted
+            and one.get("test_iterations") in (None, self.identity.iterations)
+            and one["value"] is not None
+        ]
+
     inner: ClassVar[Mapping[str, type[Stored]]] = {"identity": Identity}
 
 

@@ -331,7 +331,10 @@ class Store:
         (`not run` if there is no record) and reason. The newest plans come last.
         """
         self.check_schema()
-        found = plans.planned(self._reader.plans(), self._reader.outcomes())
+        tables = self._reader.plans()
+        found = plans.planned(tables, self._reader.outcomes())
+        for sentence in plans.on_other_data(tables):
+            self._reader.warn(sentence)
         self._reader.tell_gone({*found["cell"]})
         self._reader.tell_lacking(*found.loc[found["reason"] == LOST, "cell"])  # not those that no plan needs any more
         return found

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,9 @@ from routebench.registry import SHIPPED, models, plugins_of_environment, routing
 
 MEASURING = 20.0
 """Seconds that a dry run may take to measure steps."""
+
+OF_CALL = ("plan", "created", "command", "sequence", "cells")
+"""What a plan says of the call that made it, and its runs, which its name stands for."""
 
 LONGEST_DATA = 100
 """Characters of a data set's name in that of a plan's file."""
@@ -296,6 +299,12 @@ def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> None:
         stage = {"first": plan.preset.seeds.stop, "half_width": plan.half_width}
         content["primary"] = {"margin": primary.margin, **stage, "pairs": pairs}
     latest = [head for head in store.plan_heads() if head["plan"].startswith(kind)]
-    if latest and latest[-1]["plan"].rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]:
+    if latest and latest[-1]["plan"].rpartition(".")[2] == name.rpartition(".")[2] and _says(latest[-1], content):
         return  # the same plan again: an interrupted call goes on
     store.write_plan(name, content)
+
+
+def _says(head: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
+    """Tells whether a plan in a folder says the same as one that is made, whenever and by which command it was made."""
+    one, other = ({key: value for key, value in told.items() if key not in OF_CALL} for told in (head, content))
+    return digest(one) == digest(other)
