@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from routebench.catalogue import catalogue
 from routebench.errors import UserError
 from routebench.registry import routing
 
@@ -31,7 +32,9 @@ def citations_of(methods: Iterable[str]) -> str:
 
 def _publication(method: str) -> tuple[str, str]:
     """The words of a method on its source, and its entry; empty if there is none."""
-    source = " ".join(str(getattr(routing[method], "source", "")).split())
+    known = {one["name"]: one["source"] for one in catalogue(kinds=("methods",))["methods"]}  # which needs no torch
+    source = known[method] if method in known else str(getattr(routing[method], "source", ""))
+    source = " ".join(source.split())
     entry = _entries().get(method, "")
     if not source and not entry:
         raise UserError(
