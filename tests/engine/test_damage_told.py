@@ -245,6 +245,19 @@ def test_an_earlier_plan_of_the_same_suite_in_damaged_is_no_loss(copied, finishe
     assert (len(first.warnings), second.warnings) == (1, [])
 
 
+def test_verifying_tells_of_results_that_no_plan_names(copied):
+    folder = copied()
+    assert Store(folder).verify()[0] and not Store(folder).warnings
+    (file,) = (folder / "plans").glob("*.json")
+    content = json.loads(file.read_text())
+    (lost, *_), kept = content["cells"][:1], content["cells"][1:]
+    del content["checksum"]
+    file.write_text(json.dumps({**content, "cells": kept}))
+    store = Store(folder)
+    store.verify()
+    assert any(f"records/{lost['cell']}.json: no plan names its run" in told for told in store.warnings)
+
+
 def test_a_damaged_plan_whose_runs_no_other_plan_names_is_told_every_time(copied, finished):
     folder = copied()
     (file,) = (folder / "plans").glob("*.json")

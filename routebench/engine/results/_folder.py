@@ -160,17 +160,17 @@ class Reader:
         there = [file.stem for file in (self.path / "plans").glob("*.json")] if found["plans"] else []
         same = {name for name in found["plans"] if any(_is_same(one, name) for one in there)}
         newer = {name for name in found["plans"] if any(_replaces(one, name) for one in there)}
-        unnamed = self._suites_of_unnamed() if newer - same else ()
+        unnamed = {*self.unnamed().values()} if newer - same else ()
         taken = same | {name for name in newer if not any(name.startswith(f"{suite}.") for suite in unnamed)}
         found["plans"] = [name for name in found["plans"] if name not in taken]
         return found
 
-    def _suites_of_unnamed(self) -> set[str]:
-        """The suites of records whose runs no plan names: a plan that did is lost."""
+    def unnamed(self) -> dict[str, str]:
+        """The suites of recorded runs that no plan names, by run: a plan that did is lost."""
         found = self._all_records()
         named = {cell for table in self.plans() for cell in table.facts["cell"].items()}
         known = zip(*(found.facts[name].items() for name in ("cell", "suite")), strict=True)
-        return {str(suite) for cell, suite in known if cell not in named}
+        return {str(cell): str(suite) for cell, suite in known if cell not in named}
 
     def tell_gone(self, cells: Container[str]) -> None:
         """Warns of what an earlier reader has moved to `damaged/`: plans, and records and arrays of these runs."""

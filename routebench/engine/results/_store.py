@@ -263,6 +263,9 @@ class Store:
                         self.warnings.append(f"{name}: trained again, or changed, since {record.cell} was measured")
                 elif self._reader.is_gone(file) and not is_packed(self.path):  # which may hold no networks
                     gone.append(name)
+        if unnamed := sorted(self._reader.unnamed()):
+            told = f"records/{unnamed[0]}.json" + (f" and {len(unnamed) - 1} more" if len(unnamed) > 1 else "")
+            self.warnings.append(f"{told}: no plan names its run, which counts nowhere until a suite plans it")
         if gone := sorted({*gone}):
             told = f"{gone[0]} is" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more files of networks are"
             self.warnings.append(f"{told} not there; what needs a network trains it again")
