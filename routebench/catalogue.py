@@ -14,12 +14,14 @@ from typing import Any
 
 from routebench.cache import keep, kept
 from routebench.errors import UserError, one_line_of, unknown
+from routebench.notation import items_of
 from routebench.plain import from_toml
 from routebench.recipe import NOW, REGISTRIES, VERSIONS
 from routebench.recipes import recipes
 from routebench.registry import (
     EVERY,
     OF_TRAINING,
+    PATH,
     SHIPPED,
     SHOWN,
     extensions,
@@ -163,25 +165,56 @@ def _all_pages(plugins: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     return {entry["name"]: entry.get("page", {}) for entry in found["suites"]}
 
 
+def registered_data(name: str) -> str:
+    """The registered name of the data set whose items another has: `folder:PATH` for each folder, whatever its name.
+
+    Args:
+        name: name of a data set, as plans have it.
+    """
+    items, _ = items_of(name)
+    kind, colon, _ = items.partition(":")
+    loader = f"{kind}{PATH}"
+    known = EVERY["data"].entries.keys() | _all_data(tuple(loaded_plugins())).keys() if colon else ()
+    return loader if loader in known else items
+
+
+def facts_of_data(name: str) -> Mapping[str, Any] | None:
+    """The facts that a data set states of itself: of `take:5000:mnist` those of `mnist`, of a folder or file none.
+
+    Args:
+        name: name of the data set, as plans have it.
+
+    Returns:
+        the facts; None where no such data set is known here, as that of a plug-in which is not loaded.
+    """
+    registered = registered_data(name)
+    if (loader := EVERY["data"].entries.get(registered)) is not None:  # registered here, by whomever
+        return dict(getattr(loader, "facts", {}))
+    return _all_data(tuple(loaded_plugins())).get(registered)
+
+
 @cache
-def facts_of_data(name: str) -> dict[str, Any]:
-    """The facts stated of a data set by its name in plans, `take:5000:mnist` too; empty for a folder of images."""
-    whole = name.rpartition(":")[2]
-    return next((known for known in catalogue(kinds=("data",))["data"] if known["name"] == whole), {})
+def _all_data(plugins: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Data sets by name, with those of these loaded plug-ins."""
+    found = collect(("data",)) if plugins else catalogue(kinds=("data",))
+    return {entry["name"]: entry for entry in found["data"]}
 
 
-def views_of(data: str, test_images: int) -> int | None:
-    """The number of test images in a row that show the same object; None if several do and nobody knows which.
+def views_of(data: str, test_images: int, told: Mapping[str, Any] | None = None) -> int | None:
+    """The number of test images in a row that show the same object; None if several may, and nobody knows which.
 
     Args:
         data: name of the data set, as plans have it.
         test_images: the number measured. If it is only a part, nobody knows which are views of one object.
+        told: the facts that a plan tells of a data set that does not ship; None where it tells none.
     """
-    known = facts_of_data(data)
-    if "views" not in known:
+    known = facts_of_data(data) if told is None else told
+    if known is None:
+        return None
+    if known.get("views", 1) == 1:
         return 1
-    views: int | None = known["views"] if test_images == known["test"] else None
-    return views
+    views: int | None = known["views"] if items_of(data)[1] and test_images == known.get("test") else None
+    return views if views and views > 0 and not test_images % views else None
 
 
 @cache

@@ -16,6 +16,7 @@ from routebench.analysis._estimate import SeedValues, mean_of
 from routebench.analysis._method import Method
 from routebench.analysis._verdicts import Strength
 from routebench.analysis.palette import MUTED
+from routebench.catalogue import views_of
 from routebench.declared import as_recorded
 from routebench.engine.results import COLUMNS, NOT_RUN
 
@@ -70,6 +71,7 @@ class Runs:
         trials: the number of trials of settings for each configuration; None where the plan does not say.
         primary: the suite's pre-specified comparisons, from all plans whose runs count; empty for none.
         yours: labels of the user's methods, which are the subject of the runs.
+        told: the facts that a plan tells of the data set, if that does not ship; None where it tells none.
     """
 
     suite: str
@@ -89,6 +91,7 @@ class Runs:
     trials: int | None = None
     primary: Mapping[str, Any] = field(default_factory=dict)
     yours: frozenset[str] = frozenset()
+    told: Mapping[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -97,6 +100,10 @@ class Runs:
         if len(whole) <= LONGEST:
             return whole
         return f"{whole[:LONGEST]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+
+    def views(self, test_images: int) -> int | None:
+        """The number of test images in a row that show the same object, of so many; None where nobody knows."""
+        return views_of(self.data, test_images, self.told)
 
     @property
     def strength(self) -> Strength:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from routebench.analysis import MISSING, Estimate, Method, Runs, Verdict, base_of, corrected, difference, unflattered
 from routebench.analysis.contenders import PairedAnswers, is_tied
-from routebench.catalogue import views_of
 from routebench.engine.results import outcomes
 from routebench.masking import CHECKS, suspicions
 
@@ -167,7 +166,7 @@ def _answers(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any])
     kept = [array for pair in pairs for array in pair if array is not None]
     if not pairs or len(kept) < 2 * len(pairs) or len({array.shape for array in kept}) > 1:
         return None
-    if views_of(runs.data, kept[0].size) != 1:
+    if runs.views(kept[0].size) != 1:
         return None
     return PairedAnswers(np.stack(kept[::2]), np.stack(kept[1::2]))
 

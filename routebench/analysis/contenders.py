@@ -30,7 +30,6 @@ from routebench.analysis._estimate import (
 )
 from routebench.analysis._method import Method
 from routebench.analysis._runs import Runs
-from routebench.catalogue import views_of
 
 ALIKE = "over test samples (all seeds differ alike)"
 
@@ -139,7 +138,7 @@ def objects_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
         contenders: those whose outcomes are looked for.
     """
     images = images_of(runs, contenders)
-    views = images and views_of(runs.data, images)
+    views = images and runs.views(images)
     return images // views if images and views else None
 
 
@@ -330,7 +329,7 @@ def answers_of(runs: Runs, ours: Contender, theirs: Contender) -> PairedAnswers 
             return None
         right.append((one, other))
     sizes = {array.size for pair in right for array in pair}
-    if len(sizes) != 1 or (views := views_of(runs.data, *sizes)) is None:
+    if len(sizes) != 1 or (views := runs.views(*sizes)) is None:
         return None
     first = None if runs.first is None else sum(seed < runs.first for seed in seeds)
     return PairedAnswers(np.stack([one for one, _ in right]), np.stack([other for _, other in right]), views, first)

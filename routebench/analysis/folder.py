@@ -106,6 +106,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
     shipped = {suite["name"] for suite in catalogue(kinds=("suites",))["suites"]}
     heads = (_in_words_of_today(plan) if plan["suite"] in shipped else plan for plan in store.plan_heads())
     content = {plan["plan"]: plan for plan in heads}
+    told = store.told()
     for plan, cells, model in _split(planned, content):
         facts = content[plan]
         own = results[results["cell"].isin(cells["cell"])]
@@ -117,7 +118,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
             arrays=arrays, tell_fault=store.tell_fault, training=_settings_in(kept, "training"),
             hyperparameters=_settings_in(kept, "method_params"), tuning=_settings_in(kept, "tuning"),
             primary=_primary_of(facts, cells, content), trials=_trials_of(facts),
-            yours=_yours_of(cells, content, packed=is_packed(path)),
+            yours=_yours_of(cells, content, packed=is_packed(path)), told=told.get(names["data"]),
         )  # fmt: skip
         parts.append(part)
         others = [content[name] for name in reversed([*cells["plan"].unique()])]

@@ -102,7 +102,7 @@ def weigh(series: Sequence[PairedSeries], noise: Noise) -> Evidence:
     changes = [float(np.mean([one.change(seed) for seed in one.seeds])) for one in series]
     change = float(np.median(changes)) if first.group.relative else float(np.mean(changes))
     if all(one.right for one in series) and len({_images(one) for one in series}) == 1:
-        views = views_of(first.group.data, _images(first))
+        views = views_of(first.group.data, _images(first), first.told)
         if views is not None:
             return _over_samples(series, noise, views)
     if first.group.unit in DETERMINED or (first.group.unit != "%" and noise.is_steady(series)):

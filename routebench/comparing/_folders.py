@@ -114,13 +114,14 @@ class MeasuredCell:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two folders: its planned runs by address, and its raw outputs."""
+    """One of the two folders: its planned runs by address, its raw outputs, and facts of data sets by their names."""
 
     path: Path
     cells: Mapping[Address, MeasuredCell]
     store: Store
     kept: dict[str, NDArray[np.bool_] | None] = field(default_factory=dict)
     """Outcomes that were read, by run: every metric of a run asks for them."""
+    told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -162,7 +163,7 @@ def read_side(path: Path) -> Side:
     if planned.empty:
         told = "".join(f"; {warning}" for warning in store.warnings)
         raise UserError(f"nothing was planned in {str(path)!r} yet; run `python -m routebench suite NAME` first{told}")
-    return Side(path, dict(_cells(store, planned)), store)
+    return Side(path, dict(_cells(store, planned)), store, told=store.told())
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,7 @@ class PairedSeries:
         obstacle: why the two are not compared; empty if they are.
         right: seed to (2, n_test) whether BASE and HEAD have each test image right; empty where not kept.
         base_means: seed to mean for all of BASE's seeds, also those that HEAD does not have.
+        told: the facts that a plan tells of the data set, if that does not ship; None where it tells none.
     """
 
     group: Group
@@ -72,6 +74,7 @@ class PairedSeries:
     obstacle: str = ""
     right: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     base_means: dict[int, float] = field(default_factory=dict)
+    told: Mapping[str, Any] | None = None
     _changes: dict[int, float] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -240,6 +243,7 @@ def _finish(series: PairedSeries, base: Side, head: Side) -> None:
         kept = {seed: right for seed, right in outcomes.items() if right is not None}
         if len(kept) == len(outcomes) and len({right.shape for right in kept.values()}) == 1:
             series.right = kept
+            series.told = {**base.told, **head.told}.get(series.group.data)
 
 
 def _unequal(series: PairedSeries) -> Iterator[FloatArray]:

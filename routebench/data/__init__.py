@@ -6,7 +6,7 @@
 (3600, 400, 1000)
 """
 
-from routebench.data._load import declared_where_missing, load, read_again
+from routebench.data._load import declared_where_missing, load, loader_of, read_again
 from routebench.data.affnist import CANVAS, VARIANTS, affnist_is_there, place
 from routebench.data.backbones import pretrained
 from routebench.data.corruptions import CORRUPTIONS, SEVERITIES, corrupted
@@ -45,6 +45,7 @@ __all__ = [
     "facts",
     "fingerprint",
     "load",
+    "loader_of",
     "near_missing",
     "pinned",
     "place",

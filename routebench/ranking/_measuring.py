@@ -314,7 +314,7 @@ def ahead(wanted: Wanted, known: PublishedBoard) -> Ahead:
     call = wanted.trials(dry_run=True)
     trials, tuned, config = call.plans[0]
     tuning, took = trials.suite.tuning, None
-    seconds, images = known.runs.values("fit_seconds")["value"], facts_of_data(trials.preset.data).get("train")
+    seconds, images = known.runs.values("fit_seconds")["value"], (facts_of_data(trials.preset.data) or {}).get("train")
     if len(seconds) and images and tuning:
         part = min(tuning.take or images, images) * (1 - 1 / tuning.folds) / images  # of the images that a run has
         work = part * (len(trials.cells) - len(tuned.cached)) + len(runs.cells) - len(done.cached)

@@ -31,7 +31,6 @@ from routebench.analysis.contenders import (
     p_beyond_between,
     with_other_images,
 )
-from routebench.catalogue import views_of
 from routebench.engine.results import Identity, Store, distinct
 from routebench.engine.suites import older_parts
 from routebench.errors import UserError
@@ -431,7 +430,7 @@ def _answers(runs: Runs, one: Contender, base: Contender) -> NDArray[np.float64]
     pairs = [(ours, theirs) for ours, theirs in kept if ours is not None and theirs is not None]
     if not pairs or len(pairs) < len(seeds) or len({array.size for pair in pairs for array in pair}) > 1:
         return None
-    views = views_of(runs.data, pairs[0][0].size)
+    views = runs.views(pairs[0][0].size)
     if views is None:
         return None
     apart = np.stack([ours.astype(np.float64) - theirs for ours, theirs in pairs])

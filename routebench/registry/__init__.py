@@ -17,7 +17,7 @@ from routebench.registry._plugins import (
     plugin_files,
     plugins_of_environment,
 )
-from routebench.registry._registry import HUES, OF_TRAINING, SHOWN, Registry, hyperparameters_of_function, kebab
+from routebench.registry._registry import HUES, OF_TRAINING, PATH, SHOWN, Registry, hyperparameters_of_function, kebab
 
 extensions = Extensions()
 EVERY = extensions.registries
@@ -44,6 +44,7 @@ __all__ = [
     "HUES",
     "OF_MODULE",
     "OF_TRAINING",
+    "PATH",
     "SHIPPED",
     "SHOWN",
     "VARIABLE",

@@ -7,7 +7,7 @@ from typing import Any
 
 from routebench.analysis import Method, wording
 from routebench.analysis._runs import Runs
-from routebench.catalogue import RECIPE_PARTS, idle_settings, raised_within, shipped_version
+from routebench.catalogue import RECIPE_PARTS, idle_settings, raised_within, registered_data, shipped_version
 from routebench.engine.results import Identity, PlannedTuning, Record, exact_bytes, tuning_of
 from routebench.registry import protocols
 from routebench.report._repeating import command_of, finished
@@ -251,7 +251,7 @@ def _parts_of(known: Identity) -> Iterator[tuple[str, str, int | None]]:
 
 def _older(known: Identity) -> Iterator[str]:
     """The parts of a run that have a newer version now, in words."""
-    data = known.data.rpartition(":")[2].partition("?")[0]
+    data = registered_data(known.data)
     for kind, name, now in (*_parts_of(known), ("data", data, shipped_version("data", data))):
         then = (known.versions or {}).get(kind, 1)
         if known.source is None and now is not None and then < now:

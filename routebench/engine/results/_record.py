@@ -60,6 +60,7 @@ PLAN = table(
         "primary": PRIMARY,
         "settings": table({}, {"models": each(is_text)}),
         "tuned": TUNED,
+        "told": table({"data": is_text}, dict.fromkeys(("test", "views"), maybe(is_whole))),
         "networks": by_name(by_name(lambda value: is_text(value) or each(is_text)(value))),
     },
 )

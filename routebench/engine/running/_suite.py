@@ -292,6 +292,8 @@ def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> None:
         "yours": list(yours),
         "cells": cells,
     }
+    if plan.told is not None:
+        content["told"] = {"data": plan.preset.data, **plan.told}
     if plan.tuned is not None:
         content["tuned"] = plan.tuned.as_dict()
     if primary is not None and plan.primary_pairs:

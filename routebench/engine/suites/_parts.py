@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from routebench.data import loader_of
 from routebench.engine.origin import code_of
 from routebench.engine.results import Identity
 from routebench.engine.suites._cell import plain, registered_parts, words_in
 from routebench.errors import UserError
 from routebench.models import options_of
 from routebench.models.facts import Facts
+from routebench.notation import items_of
 from routebench.protocols.base import FitRequest
 from routebench.recipe import DEFAULTS, LEGAL, VERSIONS, Recipe
 from routebench.registry import SHIPPED, Registry, datasets, models, protocols, replaces
@@ -117,7 +119,7 @@ class NamedParts:
         for option, raised in self._facts.option_versions.items():
             if (value := str(self.model_params.get(option))) in raised:
                 yield option, value, raised[value]
-        data = self.data.rpartition(":")[2].partition("?")[0]
+        data, _ = loader_of(items_of(self.data)[0])
         yield "data", data, datasets.version(data)
         for kind, raised in VERSIONS.items():
             yield kind, (name := str(self.training.get(kind, DEFAULTS[kind]))), raised.get(name, 1)

@@ -1,10 +1,10 @@
 """Turns a suite, a preset and the user's choices into the list of runs to execute."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from routebench.data import Dataset, Taken, whole_name
+from routebench.data import Dataset, Taken, loader_of, whole_name
 from routebench.engine.results import TRIALS, Identity, PlannedTuning
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins
 from routebench.engine.suites._lineup import Choices, Starter, line_up
@@ -15,8 +15,9 @@ from routebench.engine.suites._suite import Preset, Suite
 from routebench.engine.suites._toml import Place
 from routebench.engine.suites._tuning import FairTuning, trials_of
 from routebench.errors import UserError
+from routebench.notation import items_of
 from routebench.quantities import written
-from routebench.registry import protocols, suite_files
+from routebench.registry import SHIPPED, datasets, protocols, suite_files
 
 TUNING = "tuning"
 """The protocol of trials."""
@@ -44,6 +45,7 @@ class Plan:
         kept: for trials, the settings of configurations that need none: the suite brings them, chosen with the same
             budget.
         tuned: the choice of settings, as facts; None where runs rest on none.
+        told: the facts that the data set states of itself, for reports that do not know it; None for one that ships.
     """
 
     suite: Suite
@@ -60,6 +62,7 @@ class Plan:
     changed: str = ""
     kept: ChosenSettings | None = None
     tuned: PlannedTuning | None = None
+    told: Mapping[str, Any] | None = None
 
     @property
     def primary_pairs(self) -> list[tuple[Cell, Cell]]:
@@ -247,7 +250,17 @@ def _plan(suite: Suite, preset: Preset, cells: tuple[Cell, ...], data: Dataset[A
         chosen=chosen,
         classes=len(data.classes),
         left_out=data.left_out,
+        told=_facts_of(preset.data),
     )  # fmt: skip
+
+
+def _facts_of(data: str) -> Mapping[str, Any] | None:
+    """The facts that a data set states of itself, as far as results are read by them; None for one that ships."""
+    loader, _ = loader_of(items_of(data)[0])
+    if datasets.origin(loader) == SHIPPED:
+        return None
+    facts = getattr(datasets.entries[loader], "facts", {})
+    return {name: facts[name] for name in ("test", "views") if name in facts}
 
 
 def preload_of(protocol: str) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def _above_chance(runs: Runs) -> Statistics:
     rows = runs.values("attacked_accuracy", **where)
     routed, _ = _em_and_cnn(rows["method"])
     lowest = rows[rows["method"] == routed].groupby("seed")["value"].min()
-    facts = facts_of_data(runs.data)
+    facts = facts_of_data(runs.data) or {}
     if routed and "classes" in facts:
         chance = 100 / facts["classes"]
         yield {int(str(seed)): float(value) - chance for seed, value in lowest.items()}, (str(routed),)
