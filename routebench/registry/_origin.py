@@ -13,12 +13,13 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from routebench.errors import PluginError, UserError, message_of, printable
@@ -41,13 +42,25 @@ PRINTED = 4_000
 
 PACKAGE = Path(__file__).parents[1]
 
-_loading: ContextVar[str | None] = ContextVar("loading", default=None)
+
+class _Load:
+    """One loading of a plug-in, a package or what ships; it is no other's, even of the same.
+
+    Args:
+        origin: what is loaded, in words for messages.
+    """
+
+    def __init__(self, origin: str):
+        self.origin = origin
+
+
+_loading: ContextVar[_Load | None] = ContextVar("loading", default=None)
 
 
 @contextmanager
 def loading(origin: str) -> Iterator[None]:
     """Attributes everything registered meanwhile to `origin`, unless it lies in a module of routebench."""
-    token = _loading.set(origin)
+    token = _loading.set(_Load(origin))
     try:
         yield
     finally:
@@ -59,12 +72,50 @@ def origin_of(entry: Callable[..., Any]) -> str:
     module = getattr(entry, "__module__", type(entry).__module__)
     if module.startswith(f"{SHIPPED}."):
         return SHIPPED
-    return _loading.get() or f"{OF_MODULE}{module}"
+    load = _loading.get()
+    return load.origin if load else f"{OF_MODULE}{module}"
 
 
 def origin_now() -> str:
     """The origin of what is declared now: the one that is being loaded, else the program."""
-    return _loading.get() or PROGRAM
+    load = _loading.get()
+    return load.origin if load else PROGRAM
+
+
+@dataclass(frozen=True)
+class Registration:
+    """The place of a registration: the line of a module, a script or a notebook's cell that runs meanwhile.
+
+    Args:
+        code: the code that runs, compiled once for each import, reload and run of a cell; None outside of any.
+        line: number of the line in it.
+        load: what is being loaded; None for a program's own.
+    """
+
+    code: CodeType | None
+    line: int
+    load: _Load | None
+
+    @classmethod
+    def now(cls) -> "Registration":
+        """The place of whoever calls."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_name != "<module>":
+            frame = frame.f_back
+        return cls(frame and frame.f_code, frame.f_lineno if frame else 0, _loading.get())
+
+    def is_again(self, first: "Registration") -> bool:
+        """Tells whether this is another registration than the first one, and yet of the same load.
+
+        The same line again may be a cell that is run again, or a file that one load imports under two names.
+        """
+        if self.code is None or first.code is None:
+            return False
+        same_code, same_load = self.code is first.code, self.load is not None and self.load is first.load
+        return (same_code and same_load) or ((same_code or same_load) and str(self) != str(first))
+
+    def __str__(self) -> str:
+        return f"{Path(self.code.co_filename).name if self.code else ''}:{self.line}"
 
 
 def same_definition(one: Callable[..., Any], other: Callable[..., Any]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from routebench.errors import UserError, nearest, one_line, unknown
 from routebench.registry._loaded import keep_source
-from routebench.registry._origin import SHIPPED, origin_of, same_definition
+from routebench.registry._origin import SHIPPED, Registration, origin_of, same_definition
 
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 
@@ -57,6 +57,7 @@ class Registry:
         self._load = load
         self._origins: dict[str, str] = {}
         self._versions: dict[str, int] = {}
+        self._places: dict[str, Registration] = {}
         self._loading = False
         self._clash: tuple[str, UserError] | None = None
 
@@ -92,20 +93,27 @@ class Registry:
         return enter
 
     def _enter(self, name: str, entry: Callable[..., Any]) -> None:
-        origin, taken = origin_of(entry), self.entries.get(name)
+        origin, taken, place = origin_of(entry), self.entries.get(name), Registration.now()
+        if taken is not None and taken is not entry and place.is_again(self._places[name]):
+            self._refuse(name, origin, str(place), str(self._places[name]))
+            return
         if taken is not None and not same_definition(taken, entry):
             first, second = self.origin(name), origin
             if second == SHIPPED:  # which was looked at late
                 first, second = second, first
                 self.entries[name], self._origins[name] = entry, SHIPPED
-            clash = UserError(f"{self.kind} {name!r} of {second} is taken by {first}; choose another name")
-            if not self._loading:
-                raise clash
-            self._clash = self._clash or (second, clash)  # all that is loaded meanwhile has to be whole
+            self._refuse(name, second, second, first)
             return
-        self.entries[name], self._origins[name] = entry, origin
+        self.entries[name], self._origins[name], self._places[name] = entry, origin, place
         if origin != SHIPPED:
             keep_source(entry.__module__)
+
+    def _refuse(self, name: str, origin: str, second: str, first: str) -> None:
+        """Raises UserError for the second of two entries of a name, or keeps it while everything is loaded."""
+        clash = UserError(f"{self.kind} {name!r} of {second} is taken by {first}; choose another name")
+        if not self._loading:
+            raise clash
+        self._clash = self._clash or (origin, clash)  # all that is loaded meanwhile has to be whole
 
     def drop(self, origin: str) -> None:
         """Takes out what one origin has registered."""
