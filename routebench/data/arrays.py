@@ -142,6 +142,7 @@ def _dataset(kind: str, path: str, what: str, make: Callable[[Mapping[str, Tenso
         )  # fmt: skip
         left_out = f"not used: {', '.join(map(shown, others))}" if others else ""
         made = replace(made, objects=_objects(found), left_out=left_out)
+    _warn_of_shared(made, f"{kind}:{path}")
     if isinstance(made.train, Tokens):
         _warn_of_small(made.train, f"{kind}:{path}")
     return made
@@ -155,6 +156,20 @@ def _warn_of_small(tokens: Tokens, name: str) -> None:
     if spread < 0.1 * ADDED**0.5:
         way = f"multiply all by one number, such as {1 / spread:.0e}" if spread else "look at what wrote them"
         told = f"numbers of most tokens are within {spread:.0e} of their mean, too near for heads to see differences"
+        logging.getLogger("routebench").warning("warning: %s: %s; %s", name, told, way)
+
+
+def _warn_of_shared(made: Dataset[Any], name: str) -> None:
+    """Tells where training and held-out items show the same objects, which favours networks that know these by heart.
+
+    Folds keep the items of such an object together.
+    """
+    if made.objects is None:
+        return
+    train, held_out = made.objects[: len(made.train)], made.objects[len(made.train) :]
+    if shared := sorted({*train.tolist()} & {*held_out.tolist()}):
+        told = f"{len(shared):,} of the objects on val items are on train items, too, the first of them {shared[0]}"
+        way = "selection favours what is known by heart: move them to one part, or number other objects otherwise"
         logging.getLogger("routebench").warning("warning: %s: %s; %s", name, told, way)
 
 

@@ -227,7 +227,8 @@ class Dataset(Generic[Part]):
 
     Raises:
         UserError: the parts differ in image shape or kind of labels, a label has no class, a class no name of its own,
-            a condition is not one per test image, or an object not one per training and held-out image.
+            a condition is not one per test image, or an object not one per training and held-out image; or images of
+            one object have different labels.
     """
 
     name: str
@@ -275,6 +276,21 @@ class Dataset(Generic[Part]):
                     f"got {described(images.labels)} beside {described(self.train.labels)}"
                 )
             self._check_classes(part, images.labels)
+        if self.objects is not None:
+            self._check_labels_of(self.objects)
+
+    def _check_labels_of(self, objects: Tensor) -> None:
+        labels = torch.cat([self.train.labels, self.held_out.labels])
+        _, which = torch.unique(objects, return_inverse=True)
+        other = labels != labels[first_of(which)][which]
+        if bool(other.any()):
+            place = int(other.reshape(len(labels), -1).any(dim=1).nonzero()[0])
+            first = int((objects == objects[place]).nonzero()[0])
+            raise UserError(
+                f"data set {self.name!r}: expected one label for all {self.train.kind} of an object, got others on the "
+                f"training and held-out {self.train.kind} {first} and {place}, both of object {int(objects[place])}; "
+                "give objects of different labels different numbers"
+            )
 
     def _check_conditions(self) -> None:
         for name, values in self.conditions.items():
@@ -427,6 +443,16 @@ def stratified_split(labels: Tensor, part: float, seed: int) -> tuple[Tensor, Te
     taken = np.sort(np.concatenate([indices[:size] for indices, size in zip(shuffled, share, strict=True)]))
     kept = np.setdiff1d(np.arange(n), taken)
     return torch.from_numpy(kept), torch.from_numpy(taken)
+
+
+def first_of(which: Tensor) -> Tensor:
+    """The place of the first item of each group, by the group's number.
+
+    Args:
+        which: int64, (n,), the number of each item's group, from 0 on.
+    """
+    places = torch.arange(len(which))
+    return torch.full((int(which.max()) + 1,), len(which)).scatter_reduce_(0, which, places, "amin")
 
 
 def facts(

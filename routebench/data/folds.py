@@ -9,7 +9,16 @@ import numpy as np
 import torch
 
 from routebench.data._load import load, loader_of
-from routebench.data.dataset import SPLIT_SEED, Dataset, Divisible, Images, fingerprint, stratified_split
+from routebench.data.dataset import (
+    SPLIT_SEED,
+    Dataset,
+    Divisible,
+    Images,
+    Part,
+    fingerprint,
+    first_of,
+    stratified_split,
+)
 from routebench.data.seal import FOLD
 from routebench.data.taking import whole_name
 from routebench.data.tokens import Tokens
@@ -75,16 +84,23 @@ def _digests(part: Images | Tokens) -> Iterator[bytes]:
     return (hashlib.sha256(item).digest() for item in part.each())
 
 
-def _by_object(images: Images, objects: torch.Tensor, number: int, count: int) -> tuple[Images, Images, Images]:
+def _by_object(images: Part, objects: torch.Tensor, number: int, count: int) -> tuple[Part, Part, Part]:
     """Images to train on, held out and to test on, none of which shows an object of another part."""
-    known, which = torch.unique(objects, return_inverse=True)
-    labels = torch.zeros_like(known).scatter_(0, which, images.labels)  # of each object
+    which = torch.unique(objects, return_inverse=True)[1]
+    labels = images.labels[first_of(which)]  # of each object
     kept, tested = _split(labels, number, count)
-    trained, held_out = stratified_split(labels[kept], len(torch.unique(labels)), SPLIT_SEED)
+    trained, held_out = stratified_split(labels[kept], _held_out(labels, kept), SPLIT_SEED)
     train, held, test = (
         images.at(torch.isin(which, part).nonzero()[:, 0]) for part in (kept[trained], kept[held_out], tested)
     )
     return train, held, test
+
+
+def _held_out(labels: torch.Tensor, kept: torch.Tensor) -> int:
+    """The number of objects to hold out: one of each class; of each set of classes that several of those kept have."""
+    if labels.ndim == 1:
+        return len(torch.unique(labels))
+    return max(1, int((torch.unique(labels[kept], dim=0, return_counts=True)[1] > 1).sum()))
 
 
 def _split(labels: torch.Tensor, number: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:

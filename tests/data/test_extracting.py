@@ -394,7 +394,7 @@ def test_weights_that_are_drawn_are_the_same_for_everybody():
 
 def test_objects_stay_together_and_new_images_for_every_epoch_are_refused(tmp_path):
     data = load("take:200:mnist5k")
-    objects = torch.arange(160) // 4
+    objects = 9 * torch.cat([data.train.labels, data.held_out.labels]) + torch.arange(160) % 4
     extract(drawn(layer="features.3"), replace(data, objects=objects), tmp_path / "x.safetensors")
     found = load(f"features:{tmp_path / 'x.safetensors'}")
     assert found.objects is not None and torch.equal(found.objects, objects)

@@ -4,7 +4,9 @@ import threading
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import torch
 
 from routebench.data import load, sealed_test_images, unfolded
 from routebench.data.mnist5k import mnist5k
@@ -180,3 +182,69 @@ def test_a_set_that_trains_on_its_test_images_has_no_folds(plugin, name):
 
 def test_a_set_of_a_plugin_with_parts_that_share_nothing_has_folds(plugin):
     assert len(load("fold:1/3:apart").test) == 1334
+
+
+def set_of_objects(tmp_path, labels, train_objects, val_objects, kind="images"):
+    """The name of a file whose items of one object share a label, made by `labels` from the numbers of objects."""
+    drawn, arrays = np.random.default_rng(0), {}
+    for part, objects in (("train", train_objects), ("val", val_objects), ("test", np.arange(20))):
+        shape = (len(objects), 8, 8) if kind == "images" else (len(objects), 4)
+        items = drawn.integers(0, 255, shape)
+        arrays |= {f"{part}_{kind}": items.astype(np.uint8 if kind == "images" else np.float32)}
+        arrays |= {f"{part}_labels": labels(objects)} | ({} if part == "test" else {f"{part}_objects": objects})
+    np.savez(tmp_path / "x.npz", **arrays)
+    return f"{'npz' if kind == 'images' else 'features'}:{tmp_path / 'x.npz'}"
+
+
+def several(objects):
+    """Sets of three classes, of which any may be there."""
+    return np.stack([objects % 2, objects // 2 % 2, objects % 4 == 0], axis=1).astype(np.uint8)
+
+
+@pytest.mark.parametrize("kind", ["images", "features"])
+@pytest.mark.parametrize("labels", [lambda objects: objects % 3, several])
+def test_objects_with_one_or_several_labels_are_divided(tmp_path, labels, kind):
+    name = set_of_objects(tmp_path, labels, np.arange(120) // 4, 100 + np.arange(24) // 4, kind)
+    whole = load(name)
+    items = whole.train.joined(whole.held_out).each()
+    shown = {item.tobytes(): int(of) for item, of in zip(items, whole.objects, strict=True)}
+    tested = []
+    for number in (1, 2, 3):
+        fold = load(f"fold:{number}/3:{name}")
+        parts = [{shown[item.tobytes()] for item in part.each()} for part in (fold.train, fold.held_out, fold.test)]
+        assert len(set.union(*parts)) == sum(map(len, parts)) == 36
+        assert fold.train.multi_label == whole.train.multi_label and all(parts)
+        assert torch.equal(fold.held_out.labels.float().unique(dim=0), fold.test.labels.float().unique(dim=0))
+        tested.append(parts[2])
+    assert len(set.union(*tested)) == sum(map(len, tested)) == 36
+
+
+def test_sets_of_classes_that_one_object_alone_has_are_trained_or_tested_on(tmp_path):
+    name = set_of_objects(tmp_path, lambda of: several(of * (of > 9)), np.arange(120) // 4, 30 + np.arange(24) // 4)
+    fold = load(f"fold:1/3:{name}")
+    assert len(fold.train) + len(fold.held_out) + len(fold.test) == 144
+
+
+@pytest.mark.parametrize("several_of_one", [False, True])
+@pytest.mark.parametrize("fold", ["", "fold:1/3:", "take:50:"])
+def test_other_labels_on_images_of_one_object_are_refused(tmp_path, fold, several_of_one):
+    """Whether they are in one part or in two."""
+
+    def labels(objects):
+        own = (objects + (np.arange(len(objects)) == 3)) % 2
+        return np.stack([own, 1 - own], axis=1) if several_of_one else own
+
+    name = set_of_objects(tmp_path, labels, np.arange(60) // 4, 100 + np.arange(12) // 4)
+    with pytest.raises(UserError, match=r"expected one label for all images of an object, got others on .* 0 and 3, "):
+        load(f"{fold}{name}")
+    name = set_of_objects(tmp_path, lambda of: (of + (len(of) == 12)) % 2, np.arange(60) // 4, np.arange(12) // 4)
+    with pytest.raises(UserError, match=" 0 and 60, both of object 0; give objects of different labels different num"):
+        load(f"{fold}{name}")
+
+
+def test_an_object_on_items_of_two_parts_is_told(tmp_path, caplog):
+    load(set_of_objects(tmp_path, lambda of: of % 2, np.arange(60) // 4, 12 + np.arange(20) // 4))
+    assert "3 of the objects on val items are on train items, too, the first of them 12" in caplog.text
+    caplog.clear()
+    load(set_of_objects(tmp_path, lambda of: of % 2, np.arange(60) // 4, 15 + np.arange(20) // 4))
+    assert not caplog.text
