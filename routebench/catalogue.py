@@ -16,6 +16,7 @@ from routebench.cache import keep, kept
 from routebench.errors import UserError, one_line_of, unknown
 from routebench.notation import items_of
 from routebench.plain import from_toml
+from routebench.received import read_plain
 from routebench.recipe import NOW, REGISTRIES, VERSIONS
 from routebench.recipes import recipes
 from routebench.registry import (
@@ -127,7 +128,7 @@ def _entries_of_suites(suite: str) -> set[str]:
         with contextlib.suppress(
             ValueError, RecursionError, OSError, AttributeError, TypeError
         ):  # `load_suite` says it
-            content = from_toml(file.read_bytes())
+            content = from_toml(read_plain(file, named=True)[0])
             found |= {
                 str(one.get("name")) for kind in ("methods", "baselines", "controls") for one in content.get(kind, ())
             }
@@ -390,7 +391,7 @@ def _data(name: str) -> dict[str, Any]:
 
 def _suite(file: Path) -> dict[str, Any]:
     try:
-        content = from_toml(file.read_bytes())
+        content = from_toml(read_plain(file, named=True)[0])
     except (ValueError, OSError) as error:
         content = {"question": f"cannot be read: {error}"}  # `suite` says more
     return {

@@ -21,6 +21,7 @@ to `uncertainty`, where that is one.
 """
 
 import csv
+import io
 import math
 import re
 from collections.abc import Mapping
@@ -32,6 +33,7 @@ import pandas as pd
 from pandas import DataFrame
 
 from routebench.errors import UserError, message_of
+from routebench.received import read_plain
 from routebench.registry import beside
 
 FILE = "published.csv"
@@ -153,8 +155,8 @@ def _read(file: Path) -> list[dict[str, str]]:
         UserError: it cannot be read, a column is missing, a row has too many or too few cells, or a number is none.
     """
     try:
-        with file.open(encoding="utf-8-sig", newline="") as text:
-            lines = [line for line in csv.reader(text) if line]
+        text = io.StringIO(read_plain(file, named=True)[0].decode("utf-8-sig"), newline="")
+        lines = [line for line in csv.reader(text) if line]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(
             f"{file}: expected a CSV file in UTF-8, got another ({message_of(error)}); save it as one"

@@ -109,6 +109,14 @@ def read_plain(file: Path | str, most: int = TEXT, *, named: bool = False) -> tu
     return content, known
 
 
+def text_in(file: Path | str) -> str:
+    """The text of a file that a user named, as far as it is one: empty for what cannot be read."""
+    try:
+        return read_plain(file, named=True)[0].decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def _open(file: Path | str, most: int, named: bool) -> tuple[int, os.stat_result]:
     """The descriptor of a regular file and its stamp."""
     expect_plain(file, most, named=named)  # opening a device may do something, so that it is not even opened

@@ -24,7 +24,7 @@ from routebench.data.dataset import Dataset, Images
 from routebench.data.origins import DIGEST, ORIGIN, UNKNOWN, as_begun, facts_of
 from routebench.errors import FULL, UserError, shown
 from routebench.quantities import spoken
-from routebench.received import from_json
+from routebench.received import from_json, open_plain, read_plain
 from routebench.terminal import note
 
 BATCH = 64
@@ -174,7 +174,7 @@ def _told_unwritten(file: Path) -> Iterator[None]:
 
 
 def _header_of(file: Path) -> bytes:
-    with file.open("rb") as opened:
+    with open_plain(file, named=True) as opened:
         length = opened.read(8)
         return length + opened.read(min(int.from_bytes(length, "little"), file.stat().st_size))
 
@@ -364,7 +364,7 @@ class _Note:
     def read(cls, known: Path) -> "_Note":
         """The note in a file; an empty one, which is of no extraction, of a damaged file."""
         with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
-            found = from_json(known.read_text())
+            found = from_json(read_plain(known)[0])
             return cls(found["header"].encode("latin1"), int(found["done"]), str(found.get("digest")))
         return cls(b"")
 

@@ -34,7 +34,7 @@ class AsRead(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:  # the name of `SourceFileLoader`
         """The code of the file."""
-        self.source = self.get_data(self.path)
+        self.source, _ = read_plain(self.path, named=True)
         code: CodeType = self.source_to_code(self.source, self.path)
         return code
 
@@ -54,14 +54,14 @@ def loaded_source(file: Path) -> bytes:
     """
     module = _module_of(file)
     if module is None:
-        return file.read_bytes()
+        return read_plain(file, named=True)[0]
     loading = module.__spec__ or module  # each loading of a module makes a new `__spec__`
     loader = getattr(module.__spec__, "loader", None)
     if isinstance(loader, AsRead):
         return loader.source
     known = _sources.get(file)
     if known is None or known[0] is not loading:
-        known = _sources[file] = loading, file.read_bytes()
+        known = _sources[file] = loading, read_plain(file, named=True)[0]
     return known[1]
 
 

@@ -23,7 +23,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from routebench.errors import PluginError, UserError, message_of, printable
-from routebench.registry._loaded import AsRead
+from routebench.registry._loaded import AsRead, loaded_source
 
 SHIPPED = "routebench"
 """The origin of what routebench brings itself."""
@@ -310,7 +310,7 @@ def _check_neighbours(path: Path, folders: set[Path]) -> None:
 def _imported_names(path: Path) -> set[str]:
     """The top-level names that a file imports, anywhere in it."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(loaded_source(path))):
         if isinstance(node, ast.Import):
             names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import Any
 
 from routebench.errors import UserError, nearest
-from routebench.received import permitted
+from routebench.received import permitted, text_in
 from routebench.registry._folders import KINDS, bundles, python_files, without
 from routebench.registry._origin import (
     OF_MODULE,
@@ -221,7 +221,7 @@ class Extensions:
                    self.registries[kind].of(plugin.origin)]  # fmt: skip
         return (
             any((plugin.path / name).is_file() for name in READ)
-            or any(PAGE.search(file.read_text(errors="replace")) for file in plugin.path.glob("suites/*.toml"))
+            or any(PAGE.search(text_in(file)) for file in plugin.path.glob("suites/*.toml"))
             or any(getattr(getattr(entry, "facts", entry), told, "") for entry in entries for told in SHOWN)
         )
 
@@ -449,6 +449,10 @@ def _plugin(spec: str) -> Plugin:
     path = Path(os.path.realpath(shown))  # which a link in a circle does not stop
     if not _exists(permitted(path, f"plug-in {shown!r}")):
         raise UserError(f"plug-in {shown!r}: expected a Python file or a folder, got no such file; check the path")
+    if not (path.is_dir() or path.is_file()):
+        raise UserError(
+            f"plug-in {shown!r}: expected a Python file or a folder, got {kind_of(path.stat())}; name another"
+        )
     if path.is_dir() and name:
         raise UserError(f"plug-in {spec!r}: expected a file before the colon, got a folder; name the file, or no name")
     return Plugin(path, name, shown)

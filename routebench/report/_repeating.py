@@ -10,7 +10,7 @@ from routebench.analysis import wording
 from routebench.analysis._runs import Runs
 from routebench.engine.results import Record
 from routebench.quantities import written
-from routebench.received import from_json
+from routebench.received import from_json, read_plain
 from routebench.registry import suite_files
 
 TALK = {"-q", "--quiet", "-v", "--verbose", "--json"}
@@ -104,10 +104,10 @@ def _trials_of_preset(suite: str, preset: str) -> set[str]:
     """
     files = suite_files()
     try:
-        named = tomllib.loads(files[suite].read_text("utf-8"))["presets"][preset]["settings"]
+        named = tomllib.loads(read_plain(files[suite], named=True)[0].decode())["presets"][preset]["settings"]
         owners = (files[suite], files.get(named.partition(".")[0], files[suite]))
-        text = next(file for owner in owners if (file := owner.parent / named).exists()).read_text("utf-8")
-        content = from_json(text)
+        file = next(file for owner in owners if (file := owner.parent / named).exists())
+        content = from_json(read_plain(file, named=True)[0])
         return {str(choice.get("trials") or content["digest"]) for choice in content["choices"]}
     except (LookupError, OSError, ValueError, StopIteration):
         return set()

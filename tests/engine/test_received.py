@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,13 +10,13 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import routebench
-from routebench import atomic, ranking
+from routebench import atomic, catalogue, published, ranking, recipes
 from routebench.analysis.figures import save_svg
-from routebench.data import load
+from routebench.data import extracting, load
 from routebench.engine.results import Store, checksum, existing, unpack
 from routebench.engine.suites import ChosenSettings, load_suite
 from routebench.errors import UserError
-from routebench.received import NotPlain, open_plain, read_plain
+from routebench.received import NotPlain, open_plain, read_plain, text_in
 from routebench.registry import load_plugin
 from routebench.report import write_report
 from tests.stress.received import KINDS, OURS, PARTS, Place, put
@@ -200,6 +201,33 @@ def test_suites_and_settings_are_files(place, kind):
         load_suite(str(place.folder / "mine.toml"))
     with pytest.raises(UserError, match="cannot be read"):
         ChosenSettings.read(place.folder / "mine.json", "accuracy")
+
+
+ENDLESS = ["pipe", "socket", "/dev/zero", "folder", "sparse"]
+READ_ALONG = {
+    "names of a user's suite": ("mine.toml", lambda file: catalogue._entries_of_suites(str(file)) and ""),
+    "the line of a suite in the list": ("mine.toml", lambda file: catalogue._suite(file)["summary"]),
+    "a table of printed numbers": ("published.csv", published._read),
+    "recipes": ("recipes.toml", lambda file: recipes._read((file,))),
+    "a plug-in": ("mine.py", lambda file: load_plugin(str(file))),
+    "the pages of a plug-in's suites": ("suites/mine.toml", text_in),
+    "features that are there": ("x.safetensors", extracting._header_of),
+}
+"""Files that something else than their main reader opens, and what it gives or says."""
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+@pytest.mark.parametrize("what", READ_ALONG)
+def test_nobody_waits_for_a_file_that_is_read_along(place, what, kind):
+    name, read = READ_ALONG[what]
+    put(place, place.folder / name, kind)
+    said = "it is a |bytes|expected |folder|directory"
+    try:
+        told = read(place.folder / name)
+    except (UserError, OSError) as error:
+        told = str(error)
+        assert re.search(said, told) and "\n" not in told
+    assert told == "" or isinstance(told, bytes) or re.search(said, told)
 
 
 @pytest.mark.parametrize("kind", NO_FILES)

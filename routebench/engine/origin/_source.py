@@ -320,7 +320,8 @@ def _code(file: Path) -> str:
 
 
 def _code_of(file: Path) -> str:
-    return file.read_text(encoding="utf-8") if file.suffix in OTHER_LANGUAGES else _facts(loaded_source(file), file)[0]
+    source = loaded_source(file)
+    return source.replace(b"\r\n", b"\n").decode() if file.suffix in OTHER_LANGUAGES else _facts(source, file)[0]
 
 
 _code_here = cache(_code_of)

@@ -13,6 +13,7 @@ from routebench.errors import UserError, unknown
 from routebench.losses import OWN
 from routebench.models.facts import Facts
 from routebench.notation import Spec
+from routebench.received import text_in
 from routebench.registry import models, plugin_files, protocols, routing
 from routebench.routing.make import factory
 from routebench.routing.spec import expect_known
@@ -103,7 +104,7 @@ def line_up(suite: Suite, preset_name: str, choices: Choices) -> tuple[Preset, t
     if not choices.absent:  # else who stands beside a network may be absent
         _expect_networks(suite, preset, [one.entry for one in starters if one.role == METHOD])
     files = {str(file): file for spec in choices.broken for file in plugin_files(spec)}
-    source = digest({name: file.read_text(errors="replace") for name, file in files.items()})
+    source = digest({name: text_in(file) for name, file in files.items()})
     starters += [Starter(Entry(spec.name, spec.params), METHOD, reason, source) for spec, reason in lost]
     return preset, tuple(starters)
 

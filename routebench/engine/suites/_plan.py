@@ -17,6 +17,7 @@ from routebench.engine.suites._tuning import FairTuning, trials_of
 from routebench.errors import UserError
 from routebench.notation import items_of
 from routebench.quantities import written
+from routebench.received import text_in
 from routebench.registry import SHIPPED, datasets, protocols, suite_files
 
 TUNING = "tuning"
@@ -194,7 +195,7 @@ def _plan_of_trials(suite: Suite, whole: Preset, starters: Sequence[Starter], ch
 def _budget(suite: Suite, choices: Choices) -> FairTuning:
     """The suite's table of tuning, with as many trials as the user wants."""
     if suite.tuning is None:
-        have = sorted(name for name, file in suite_files().items() if "\n[tuning]" in file.read_text(errors="replace"))
+        have = sorted(name for name, file in suite_files().items() if "\n[tuning]" in text_in(file))
         raise UserError(
             f"suite {suite.name}: expected a table [tuning] that says what to try, got none; give a file of your own "
             f"one, or tune one of {', '.join(have)}"

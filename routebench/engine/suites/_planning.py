@@ -14,6 +14,7 @@ from routebench.engine.suites._plan import Plan, plan, preload_of
 from routebench.engine.suites._suite import Suite, load_suite
 from routebench.errors import PluginError, UserError, unknown
 from routebench.options import ALL
+from routebench.received import text_in
 from routebench.registry import (
     EVERY,
     absolute,
@@ -316,7 +317,7 @@ def _preload(asked: Asked) -> Sequence[str]:
     with contextlib.suppress(UserError):  # a suite of a plug-in, or one that is not there
         for suite in _suites(asked):
             found += preload_of(suite.protocol)
-    with contextlib.suppress(UserError, OSError):
-        if any("analyses" in file.read_text(errors="replace") for spec in asked.plugins for file in plugin_files(spec)):
+    with contextlib.suppress(UserError):
+        if any("analyses" in text_in(file) for spec in asked.plugins for file in plugin_files(spec)):
             found.append("routebench.report")
     return found
