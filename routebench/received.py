@@ -139,14 +139,34 @@ def _expect(file: Path | str, known: os.stat_result, most: int) -> None:
         raise NotPlain(file, f"it has {known.st_size:,} bytes, and at most {most:,} bytes are read")
 
 
+class KeyTwice(ValueError):
+    """A table of JSON has a key twice, of which readers take the one or the other.
+
+    Args:
+        key: the key.
+    """
+
+    def __init__(self, key: str):
+        super().__init__(f"the key {key!r:.80} is there twice")
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise KeyTwice(next(key for key in keys if keys.count(key) > 1))
+    return found
+
+
 def from_json(text: bytes | str) -> Any:
     """Parses JSON that may come from anybody.
 
     Raises:
+        KeyTwice: a table has a key twice.
         ValueError: it is no JSON, no UTF-8, or too deep.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_each_once)
     except RecursionError as error:
         raise ValueError("lists or tables are too deep") from error
 

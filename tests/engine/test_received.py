@@ -16,7 +16,7 @@ from routebench.data import extracting, load
 from routebench.engine.results import Store, checksum, existing, unpack
 from routebench.engine.suites import ChosenSettings, load_suite
 from routebench.errors import UserError
-from routebench.received import NotPlain, open_plain, read_plain, text_in
+from routebench.received import NotPlain, from_json, open_plain, read_plain, text_in
 from routebench.registry import load_plugin
 from routebench.report import write_report
 from tests.stress.received import KINDS, OURS, PARTS, Place, put
@@ -305,3 +305,12 @@ def test_what_may_not_be_looked_at_is_not_called_missing(name, read):
         with without_rights(), pytest.raises(UserError, match=r"cannot read .+ \(Permission denied\); make it"):
             read(str(Path(closed, name)))
         Path(closed).chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', '[{"b": {"a": 1, "c": 2, "a": 1}}]', '{"\\u0061": 1, "a": 1}', b'{"a":1,"a" :[]}']
+)
+def test_a_key_twice_in_one_table_is_refused(text):
+    with pytest.raises(ValueError, match="the key 'a' is there twice"):
+        from_json(text)
+    assert from_json('[{"a": 1}, {"a": {"a": 2}}]') == [{"a": 1}, {"a": {"a": 2}}]

@@ -23,7 +23,7 @@ from routebench.engine.results._plan_table import PlanTable
 from routebench.engine.results._record import SCHEMA
 from routebench.engine.results._record_table import Records, Stamp
 from routebench.errors import UserError, printable
-from routebench.received import NotPlain, expect_plain, from_json, open_plain, read_plain
+from routebench.received import KeyTwice, NotPlain, expect_plain, from_json, open_plain, read_plain
 
 UNREADABLE = "could not be read"
 CHANGED = "is not what was written (its checksum does not hold)"
@@ -102,6 +102,9 @@ class Reader:
             text, known = read_plain(file)
             return text, parsed(text), known
         except FileNotFoundError:
+            return None
+        except KeyTwice as error:
+            self.set_aside(Path(file), known, f"{UNREADABLE} ({error})")
             return None
         except (ValueError, RecursionError, IsADirectoryError):  # ValueError: no JSON, or no UTF-8
             return b"", None, known
@@ -341,7 +344,10 @@ def _lacking(cells: Collection[str]) -> str:
 def parsed(text: bytes) -> Any:
     """Parses JSON, and makes every string `printable`.
 
+    A sealed text is what was written, in which no key is there twice, and is not looked at for that: it takes longer.
+
     Raises:
+        KeyTwice: a table of a text without a checksum has a key twice.
         ValueError: it is no JSON, or no UTF-8.
         RecursionError: it is too deep.
     """
@@ -349,6 +355,9 @@ def parsed(text: bytes) -> Any:
         content = orjson.loads(text)  # several times as quick; it knows no NaN
     except orjson.JSONDecodeError:
         content = from_json(text.decode())
+    else:
+        if not (isinstance(content, dict) and checksum.KEY in content):
+            from_json(text)
     may_be_unseen = b"\\u" in text or not text.isascii() or b"\x7f" in text
     return cleaned(content) if may_be_unseen else content
 

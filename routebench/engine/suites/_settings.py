@@ -1,6 +1,5 @@
 """Chosen settings on disk: what every configuration is trained with, and how that was chosen."""
 
-import json
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -20,7 +19,7 @@ from routebench.engine.suites._toml import TABLE, Place, each, legal, read_table
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, settled, values
 from routebench.errors import UserError, nearest
 from routebench.plain import fault_of
-from routebench.received import read_plain
+from routebench.received import from_json, read_plain
 from routebench.recipe import LEGAL
 
 RULE = (
@@ -29,15 +28,6 @@ RULE = (
     "configurations have. Where the best trials were repeated with other seeds, the mean over all runs of each decides "
     "among them."
 )
-
-
-def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """A table of JSON, in which no key is there twice."""
-    keys = [key for key, _ in pairs]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise ValueError(f"the key {key!r} is there twice")
-    return dict(pairs)
 
 
 def _point(value: Any, place: Place) -> Mapping[str, Any]:
@@ -130,11 +120,11 @@ class ChosenSettings:
         """
         try:
             written = read_plain(file, named=True)[0].removeprefix(BOM_UTF8)
-            content = json.loads(written.decode(), object_pairs_hook=_each_once)
+            content = from_json(written.decode())
         except OSError as error:
             way = f"`python -m routebench tune {suite}` chooses settings and writes such a file"
             raise UserError(f"settings {file}: cannot be read ({error.strerror}); {way}") from error
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise UserError(f"settings {file}: expected JSON, as `routebench tune` writes it: {error}") from error
         place = Place(f"settings {file}")
         if isinstance(content, dict) and not checksum.unsealed(written.strip(), content):
