@@ -14,7 +14,7 @@ Each way of measuring has a test of its own; `TESTS` names them for readers.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -26,6 +26,7 @@ from routebench import statistics
 from routebench.catalogue import views_of
 from routebench.comparing._noise import OWN, Noise, Spread
 from routebench.comparing._series import ROUNDING, FloatArray, PairedSeries, once_timed
+from routebench.engine.results import ended
 from routebench.units import DETERMINED, TIMED
 
 POWER = 0.8
@@ -184,12 +185,9 @@ def _spans(series: PairedSeries, side: str) -> Iterator[tuple[datetime, datetime
     """The beginnings and ends of the runs of a side, as far as their records say them."""
     for pair in series.cells.values():
         origin = getattr(pair, side).provenance
-        try:
-            ended = datetime.fromisoformat(str(origin.get("finished")))
-            ended = ended if ended.tzinfo else ended.replace(tzinfo=UTC)
-            yield ended - timedelta(seconds=float(origin["seconds"])), ended
-        except (KeyError, TypeError, ValueError, OverflowError):
-            continue
+        end, seconds = ended(origin), origin.get("seconds")
+        if end is not None and seconds is not None:
+            yield end - timedelta(seconds=float(seconds)), end
 
 
 def _over_seeds(series: Sequence[PairedSeries], seeds: Sequence[int], noise: Noise) -> Evidence:

@@ -52,7 +52,7 @@ def _is_whole(run: Run) -> bool:
 
 
 def _measured(record: Record, metric: str, otherwise: float) -> float:
-    found = [float(one["value"]) for one in record.metrics if one["metric"] == metric]
+    found = [float(one["value"]) for one in record.metrics if one["metric"] == metric and one["value"] is not None]
     return found[0] if record.status == "ok" and found else otherwise
 
 

@@ -6,14 +6,13 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from routebench import atomic
 from routebench.analysis.folder import Folder
-from routebench.engine.results import Record
+from routebench.engine.results import Record, ended
 from routebench.errors import UserError, printable, shown, unknown
 from routebench.export._choice import Choice
 
@@ -72,13 +71,13 @@ class _Run:
         self.settings = dict(_settings(record))
         self.is_ok = record.status == "ok"
         self.status = printable(record.status if self.is_ok else f"{record.status}: {record.reason}")
-        finished = str(record.provenance.get("finished") or "1970-01-01T00:00:00+00:00")
-        self.finished = datetime.fromisoformat(finished).timestamp()
+        known_end = ended(record.provenance)
+        self.finished = known_end.timestamp() if known_end else 0.0
         self.began = self.finished - float(record.provenance.get("seconds") or 0.0)
         self.numbers = [
             (_tag(one), float(one["value"]), int(one.get("epoch") or 0))
             for one in record.metrics
-            if metric in (None, one["metric"])
+            if metric in (None, one["metric"]) and one["value"] is not None  # which trackers have no word for
         ]
 
     @property

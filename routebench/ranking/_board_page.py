@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from routebench import atomic
 from routebench.analysis import figures, wording
+from routebench.engine.results import ended
 from routebench.errors import UserError
 from routebench.ranking._boards import Board, PublishedBoard, published
 from routebench.ranking._page import name_of, write_page
@@ -93,8 +94,8 @@ def _of_published(row: Row, known: PublishedBoard) -> BoardEntry:
 
 def _date_of(row: Row, known: PublishedBoard) -> str:
     cells = [cell for cell, method in known.runs.methods.items() if method == row.method]
-    finished = [str(known.record(cell).provenance.get("finished", ""))[:10] for cell in cells[:1]]
-    return finished[0] if finished and finished[0] else wording.NOTHING
+    finished = [ended(known.record(cell).provenance) for cell in cells[:1]]
+    return f"{finished[0]:%Y-%m-%d}" if finished and finished[0] else wording.NOTHING
 
 
 def _of_submission(folder: Path, board: Board, page: Path, beside: Path | None) -> BoardEntry | None:

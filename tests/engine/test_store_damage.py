@@ -231,6 +231,15 @@ CONTENTS = {
     "a lone surrogate": (("reason",), r'"no file a\udc80.png"'),
     "iterations of 10^26": (("identity", "iterations"), "1" + 26 * "0"),
     "a value of 10^400": (("metrics", 0, "value"), "1" + 400 * "0"),
+    "a value that is true": (("metrics", 0, "value"), "true"),
+    "a value of 2^64 - 1": (("metrics", 0, "value"), "18446744073709551615"),
+    "a value of 2^63": (("metrics", 0, "value"), str(2**63)),
+    "a time of 10^11 seconds": (("provenance", "seconds"), "1e11"),
+    "an end that is a table": (("provenance", "finished"), "{}"),
+    "an end on some day": (("provenance", "finished"), '"yesterday"'),
+    "an end before all days": (("provenance", "finished"), '"0001-01-01T00:00:00+14:00"'),
+    "a value that is none": (("metrics", 0, "value"), "null"),
+    "a value that is an integer": (("metrics", 0, "value"), "12"),
     "an integer that Python will not read": (("metrics", 0, "value"), 5000 * "9"),
     "an infinite value": (("metrics", 0, "value"), "Infinity"),
     "a seed of 10^30": (("identity", "seed"), "1" + 30 * "0"),
@@ -244,7 +253,32 @@ CONTENTS = {
     "tables within tables": (("identity", "options"), 900 * '{"a":' + "1" + 900 * "}"),
     "a key that leads elsewhere": (("cell",), '"../../victim"'),
 }
-KEPT = {"a lone surrogate", "an infinite value"}
+KEPT = {
+    "a lone surrogate", "an infinite value", "an end on some day", "an end before all days", "a value that is none",
+    "a value that is an integer",
+}  # fmt: skip
+
+
+TWICE = {
+    "metrics": lambda text: text.replace('"status"', '"metrics": [], "status"'),
+    "seed": lambda text: text.replace('"seed"', '"seed": 7, "seed"'),
+    "value": lambda text: text.replace('"value"', '"value" : 1.0, "value"', 1),
+    "status": lambda text: text.replace('"status"', '"st\\u0061tus": "failed", "status"'),
+    "cell": lambda text: text.replace('"cells"', '"cells": [], "cells"').replace('"cell":', '"cell": "0", "cell":', 1),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_key_that_is_there_twice_is_damage(done, store, victim, name):
+    content = {key: value for key, value in json.loads(victim.read_text()).items() if key != "checksum"}
+    victim.write_text(json.dumps(content))
+    assert len(load_results(store.path)) == 8
+    victim.write_text(TWICE[name](json.dumps(content)))
+    reader = Store(store.path)
+    assert len(reader.results()) == 7
+    assert f"records/{victim.name} could not be read (the key '{name}' is there twice); it was moved" in str(
+        reader.warnings
+    )
 
 
 @pytest.mark.parametrize("name", CONTENTS)

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,8 +19,10 @@ import pytest
 import routebench
 from routebench import export
 from routebench.commands.export import command
-from routebench.engine.results import Store
+from routebench.engine.results import Store, ended
+from routebench.engine.running._progress import _outcome
 from routebench.errors import UserError
+from routebench.export._trackers import _Run
 from tests.command import Command
 
 Read = dict[str, tuple[list[float], dict[str, str]]]
@@ -193,3 +196,16 @@ def test_trackio_keeps_the_folder_that_it_was_loaded_for(tmp_path, plain):
     export.Tracker("trackio", tmp_path / "one").write(record)
     with pytest.raises(UserError, match="expected a process in which it has not written elsewhere"):
         export.Tracker("trackio", tmp_path / "two").write(record)
+
+
+@pytest.mark.parametrize("end", [None, "", "yesterday", "0001-01-01T00:00:00", "9999-12-31T23:59:59", "2026-13-01", 12])
+def test_what_a_record_does_not_tell_stops_no_tracker_and_no_progress(plain, end):
+    (record, *_) = Store(plain).records()
+    metrics = [{**one, "value": None if one["metric"] == "accuracy" else one["value"]} for one in record.metrics]
+    origin = {**record.provenance, "finished": end, "seconds": None}
+    odd = replace(record, metrics=metrics, provenance=origin)
+    run = _Run(odd, None)
+    assert (run.began, run.finished) == (0.0, 0.0) and not any(math.isnan(value) for _, value, _ in run.numbers)
+    assert len(run.numbers) == sum(one["value"] is not None for one in metrics) < len(metrics)
+    assert _outcome(odd, 3.0) == "ok in 3 s" and ended(origin) is None
+    assert _outcome(record, 3.0) != "ok in 3 s"

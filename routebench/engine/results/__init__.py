@@ -8,7 +8,17 @@ from routebench.engine.results._checksum import unsealed
 from routebench.engine.results._folder import CHANGED, other_schema, parsed
 from routebench.engine.results._pack import files_of, is_packed, pack, unpack
 from routebench.engine.results._plan_table import NOT_RUN, TRIALS, is_plan, preset_in_words, without
-from routebench.engine.results._record import RECORD, SCHEMA, SETTINGS, Identity, PlannedCell, Record, digest, distinct
+from routebench.engine.results._record import (
+    RECORD,
+    SCHEMA,
+    SETTINGS,
+    Identity,
+    PlannedCell,
+    Record,
+    digest,
+    distinct,
+    ended,
+)
 from routebench.engine.results._record_table import COLUMNS, Records
 from routebench.engine.results._store import Store, existing, load_arrays, load_results
 from routebench.engine.results._tuned import SAME_DATA, PlannedTuning, tuning_of
@@ -34,6 +44,7 @@ __all__ = [
     "cleaned",
     "digest",
     "distinct",
+    "ended",
     "exact_bytes",
     "existing",
     "expect_key",

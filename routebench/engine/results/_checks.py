@@ -14,6 +14,8 @@ from routebench.plain import DEPTH, LARGEST
 Check = Callable[[Any], bool]
 SLACK = 1e-5
 """Relative distance of a value from its range that is rounding, as of float32."""
+LONGEST = 1e10
+"""Seconds: times that long are no measurement."""
 _KEY = re.compile(r"[0-9a-f]{16}")
 _NAME = re.compile(r"\w[\w.-]*")
 _FILE = re.compile(rf"(arrays/{_KEY.pattern}|fits/{_KEY.pattern}/weights)\.safetensors")
@@ -54,8 +56,8 @@ def is_whole(value: Any) -> bool:
 
 
 def is_seconds(value: Any) -> bool:
-    """A finite number of at least 0, or none."""
-    return value is None or ((is_whole(value) or type(value) is float) and 0 <= value < math.inf)
+    """A number from 0 to 300 years, or none."""
+    return value is None or ((is_whole(value) or type(value) is float) and 0 <= value < LONGEST)
 
 
 def is_number(value: Any) -> bool:
@@ -79,11 +81,8 @@ def is_mark(value: Any) -> bool:
 
 
 def is_value(value: Any) -> bool:
-    """A number that a float can hold, or none."""
-    try:
-        return value is None or (type(value) in {int, float, bool} and float(value) is not None)
-    except OverflowError:
-        return False
+    """A number or none: no truth value, and no integer of more than 64 bits."""
+    return value is None or type(value) is float or is_whole(value)
 
 
 def beyond_range(metrics: Any) -> str:

@@ -7,12 +7,15 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 from routebench.engine.results import _checks as checks
 from routebench.engine.results._checks import Check, Once, by_name, each, is_seconds, is_text, is_whole, maybe, table
 
+YEARS = range(1970, 9999)
+"""Years in which runs end: to these, seconds can be added."""
 SCHEMA = 2
 """Incremented when records of earlier versions become unreadable."""
 
@@ -69,6 +72,15 @@ Key = Annotated[str, checks.is_key]
 Text = Annotated[str, is_text]
 Settings = Annotated[Mapping[str, Any], by_name(checks.is_plain)]
 Kind = TypeVar("Kind", bound="Stored")
+
+
+def ended(provenance: Mapping[str, Any]) -> datetime | None:
+    """The time at which a run ended, in UTC where its record names no zone; None where that tells no time."""
+    try:
+        found = datetime.fromisoformat(provenance.get("finished") or "")
+    except (ValueError, TypeError):
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)) if found.year in YEARS else None
 
 
 def digest(content: Mapping[str, Any]) -> str:

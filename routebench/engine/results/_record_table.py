@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from routebench.engine.results._checks import exact_bytes, is_list
+from routebench.engine.results._checks import exact_bytes, is_list, is_value
 from routebench.engine.results._columns import Column, join
 from routebench.engine.results._index import Saved
 from routebench.engine.results._record import METRIC, Identity, Many, Record
@@ -26,7 +26,6 @@ HELD = ("label", "params", "status", "reason", "arrays", "files", "shuffled")
 """Keys of a record that are held as they are. Others are left out, such as the end of a process's output."""
 HEADS = ("file", "seed", *TIMES, *HELD, "identity", "provenance")
 """The columns of records: identities have seed 0, and origins are without `TIMES`."""
-NUMBERS = frozenset({int, float, bool, type(None)})
 
 COLUMNS = (
     "suite", "suite_version", "protocol", "cell", "status", "reason", "label", "method", "method_params", "role",
@@ -122,7 +121,7 @@ class _Kinds:
 def _without_value(metric: dict[str, Any]) -> float:
     """The value of a metric, which loses it. What is no finite number stays there, and counts as NaN."""
     value = metric["value"]
-    if type(value) not in NUMBERS:
+    if not is_value(value):
         raise TypeError
     if value is None or not math.isfinite(value):
         return math.nan

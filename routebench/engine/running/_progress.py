@@ -176,5 +176,6 @@ def _outcome(record: Record, seconds: float) -> str:
         for metric in record.metrics
         if metric["metric"] == "accuracy" and metric["test_iterations"] == record.identity.iterations
     ]
-    found = f"{own[0]['value']:.2f} {own[0]['unit']}" if own else "ok"
+    value = own[0]["value"] if own else None
+    found = "ok" if value is None else f"{value:.2f} {own[0]['unit']}"
     return f"{found} in {seconds:.0f} s"

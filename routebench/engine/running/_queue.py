@@ -70,8 +70,8 @@ class Queue:
 
     def learn(self, record: Record) -> None:
         """Records how long a finished run took."""
-        if record.status == "ok":
-            self.times.add(record.identity, float(record.provenance["seconds"]))
+        if record.status == "ok" and (seconds := record.provenance.get("seconds")) is not None:
+            self.times.add(record.identity, float(seconds))
 
     def put_back(self, cells: Sequence[Cell]) -> None:
         """Returns runs that were taken but could not start now."""
