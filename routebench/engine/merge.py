@@ -12,12 +12,21 @@ from typing import Any
 
 from routebench.atomic import expect_place, told_when_full, write_text
 from routebench.engine.agreement import compare
-from routebench.engine.results import SCHEMA, Record, Store, checksum, digest, distinct, existing, is_key, without
+from routebench.engine.results import (
+    SCHEMA,
+    Record,
+    Store,
+    checksum,
+    digest,
+    distinct,
+    existing,
+    is_key,
+    settings_in,
+    without,
+)
 from routebench.errors import UserError, one_line
 from routebench.received import TENSORS, expect_folders, read_plain
 
-ENDING = ".settings.json"
-"""The end of the names of files with chosen settings, which lie beside the parts of a folder."""
 OF_VERSION = {"versions", "suite_version", "seed"}
 """Keys of an identity in which a run differs from the same run by other versions and with other seeds."""
 
@@ -91,8 +100,10 @@ def merge(stores: Sequence[Store], folder: Path, *, networks: bool = True) -> Me
             whole = Path(made) / "results"
             for part in ("plans", "records", "arrays", *(f"fits/{key}" for key in fits)):
                 (whole / part).mkdir(parents=True)
-            for file, place in (*_files(chosen), *_files_of(fits), *settings.items()):
+            for file, place in (*_files(chosen), *_files_of(fits)):
                 (whole / place).write_bytes(read_plain(file, TENSORS)[0])
+            for name, content in settings.items():
+                (whole / name).write_bytes(content)
             for number, plan in enumerate(plans, start=1):
                 _write(whole / "plans" / f"{plan['plan']}.json", checksum.sealed({**plan, "sequence": number}))
             _write(whole / "schema.json", json.dumps({"schema": SCHEMA}))
@@ -221,22 +232,22 @@ def _files(chosen: Mapping[str, tuple[Store, Record]]) -> Iterator[tuple[Path, s
         yield store.files / "records" / f"{key}.json", f"records/{key}.json"
 
 
-def _settings(stores: Sequence[Store]) -> dict[Path, str]:
-    """The files of chosen settings.
+def _settings(stores: Sequence[Store]) -> dict[str, bytes]:
+    """Chosen settings by name; those of a pack lie beside it, and not in its copy.
 
     Raises:
-        UserError: two folders have other settings by one name.
+        UserError: one cannot be read, or two folders have other settings by one name.
     """
-    found: dict[str, Path] = {}
+    found: dict[str, tuple[Path, bytes]] = {}
     for store in stores:
-        for file in sorted(store.files.glob(f"[!.]*{ENDING}")):
-            before = found.setdefault(file.name, file)
-            if read_plain(before)[0] != read_plain(file)[0]:
+        for name, content in settings_in(store.path).items():
+            before, known = found.setdefault(name, (store.path, content))
+            if known != content:
                 raise UserError(
-                    f"{str(before)!r} and {str(file)!r} hold different settings; nothing was merged: rename one, or "
-                    "take away both and let `tune` choose again from the merged trials"
+                    f"{str(before / name)!r} and {str(store.path / name)!r} hold different settings; nothing was "
+                    "merged: rename one, or take away both and let `tune` choose again from the merged trials"
                 )
-    return {file: name for name, file in found.items()}
+    return {name: content for name, (_, content) in found.items()}
 
 
 def _fits(stores: Sequence[Store], chosen: Mapping[str, tuple[Store, Record]]) -> dict[str, tuple[Path, list[str]]]:

@@ -97,7 +97,7 @@ def migrate(results: Path, folder: Path) -> Migrated:
                 (whole / part).mkdir(parents=True)
             _write_records(files, whole, records, identities, found)
             _write_plans(whole, plans, identities, found)
-            for file in sorted(files.glob("*.settings.json")):
+            for file in sorted(results.glob("*.settings.json")):  # of a pack, they lie beside it
                 _write_settings(file, whole / file.name, found)
             write_text(whole / "schema.json", json.dumps({"schema": SCHEMA}))
             if is_packed(results):

@@ -15,7 +15,8 @@ import pytest
 
 import routebench
 from routebench.analysis.folder import open_folder
-from routebench.engine.results import Store, checksum, digest, distinct, is_packed, pack, write_text
+from routebench.engine.merge import merge, opened
+from routebench.engine.results import Store, checksum, digest, distinct, files_of, is_packed, pack, unpack, write_text
 from routebench.engine.running import Listener, Queue, RunConfig
 from routebench.engine.running._run import run_cells
 from routebench.engine.running._suite import write_plan
@@ -225,6 +226,9 @@ def bad(one, other, tmp_path):
     torn = tmp_path / "torn"
     pack(one, torn)
     (torn / "records.parquet").write_bytes((torn / "records.parquet").read_bytes()[:-9])
+    odd = tmp_path / "odd"
+    pack(one, odd)
+    os.mkfifo(odd / "o.settings.json")
     for folder, text in ((one, "1"), (other, "2")):
         (folder / "other.settings.json").write_text(text)
     new = tmp_path / "new"
@@ -241,7 +245,24 @@ def bad(one, other, tmp_path):
         "inside": ((one, other), one / "new", "which is merged; name another with -o"),
         "in place of a file": ((one, other), tmp_path / "file", "is a file"),
         "other settings": ((one, other), new, "hold different settings; nothing was merged"),
+        "no settings": ((odd, other), new, "/o.settings.json': it is a pipe, not a file; take it away"),
     }  # fmt: skip
+
+
+def test_settings_beside_a_pack_are_those_of_now(one, other, tmp_path):
+    """They may come, change and go after the pack was first read, and copied."""
+    (one / "a.settings.json").write_text("of the pack")
+    pack(one, tmp_path / "packed")
+    for number, texts in enumerate(({"a": "of the pack"}, {"a": "changed", "b": "added"}, {})):
+        for file in (tmp_path / "packed").glob("*.settings.json"):
+            file.unlink()
+        for name, text in texts.items():
+            (tmp_path / "packed" / f"{name}.settings.json").write_text(text)
+        merged = merge(opened([tmp_path / "packed", other]), tmp_path / f"new{number}").folder
+        assert {file.name[0]: file.read_text() for file in merged.glob("*.settings.json")} == texts
+        unpack(tmp_path / "packed", tmp_path / f"unpacked{number}")
+        assert len([*(tmp_path / f"unpacked{number}").glob("*.settings.json")]) == len(texts)
+    assert not [*files_of(tmp_path / "packed").glob("*.settings.json")]
 
 
 def test_each_bad_call_is_one_line_and_writes_nothing(bad, call, tmp_path):

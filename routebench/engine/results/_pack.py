@@ -91,10 +91,15 @@ def unpack(packed: Path, folder: Path) -> int:
     Raises:
         UserError: `packed` is incomplete, or `folder` holds results or cannot be written.
     """
+    return _unpack(packed, folder, with_settings=True)
+
+
+def _unpack(packed: Path, folder: Path, *, with_settings: bool) -> int:
     if not is_packed(permitted(packed)):
         raise UserError(f"expected a packed results folder, with {RECORDS} in it, got {str(packed)!r}")
     _expect_free(folder)
-    count, is_new, schemas, settings = 0, not folder.exists(), {SCHEMA}, _settings_for(folder, packed)
+    count, is_new, schemas = 0, not folder.exists(), {SCHEMA}
+    settings = _settings_for(folder, packed) if with_settings else {}
     try:
         with told_when_full(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -120,15 +125,31 @@ def unpack(packed: Path, folder: Path) -> int:
     return count
 
 
-def _settings_for(folder: Path, source: Path) -> dict[str, bytes]:
-    """Chosen settings by name, which lie beside a pack, because commands read them as files.
+def settings_in(folder: Path) -> dict[str, bytes]:
+    """Chosen settings by name, which lie in a results folder itself, or beside a pack: commands read them as files.
 
     Raises:
-        UserError: the folder has others of a name.
+        UserError: one cannot be read.
     """
-    found = {file.name: read_plain(file)[0] for file in sorted(source.glob(f"*{SETTINGS}"))}
+    found: dict[str, bytes] = {}
+    for file in sorted(folder.glob(f"[!.]*{SETTINGS}")):
+        try:
+            found[file.name], _ = read_plain(file)
+        except OSError as error:
+            told = f"expected a file of settings, got {str(file)!r}: {error.strerror}; take it away"
+            raise UserError(told) from error
+    return found
+
+
+def _settings_for(folder: Path, source: Path) -> dict[str, bytes]:
+    """The settings of `source`, for a folder.
+
+    Raises:
+        UserError: one cannot be read, or the folder has others of a name.
+    """
+    found = settings_in(source)
     for name, content in found.items():
-        if os.path.lexists(folder / name) and read_plain(folder / name)[0] != content:
+        if os.path.lexists(folder / name) and settings_in(folder).get(name) != content:
             raise UserError(f"{str(folder)!r} has another {name} than {str(source)!r}; name another folder with -o")
     return found
 
@@ -167,7 +188,7 @@ def _copy(packed: Path, copy: Path) -> None:
     """Makes the copy of a pack, in place of one that is damaged."""
     with tempfile.TemporaryDirectory(dir=copy.parent) as made:
         whole = Path(made) / "whole"
-        unpack(packed, whole)
+        _unpack(packed, whole, with_settings=False)  # these are no part of the pack: they may come and go beside it
         write_text(whole / COPIED, json.dumps(_stamps(whole)))
         with contextlib.suppress(FileNotFoundError):
             os.replace(copy, Path(made) / "before")
