@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from annotated_types import Ge
@@ -15,7 +17,18 @@ from routebench.errors import UserError
 from routebench.registry import plugin_files
 from routebench.terminal import answer, note, tell
 
+if TYPE_CHECKING:
+    from routebench.comparing import RoundSide
+
 SIDES = "base", "head"
+BEFORE, PARTLY = "name it before --", "with it no round is whole"
+REFUSED = {
+    "--seeds": "--rounds says how many there are",
+    **dict.fromkeys(("--preset", "--results", "--suite"), BEFORE),
+    **dict.fromkeys(("--dry-run", "--help", "--run", "--until"), PARTLY),
+    "--beside": "BASE and HEAD are compared with each other alone",
+}
+"""Options of `suite` that no round can have, and why."""
 TAIL = 2_000
 """Characters of what a suite says that fails."""
 
@@ -25,7 +38,8 @@ they are its two files. This routebench and its Python then measure both.
 
 What follows -- goes to the suite, such as -- --threads 1 --method dynamic.
 
-The same command with more rounds adds the missing ones. With --gate the exit code is that of `compare --gate`."""
+The same command with more rounds adds the missing ones; DIR/rounds.json keeps what they were measured from, and other
+code or options are refused. With --gate the exit code is that of `compare --gate`."""
 
 
 @click.command(epilog=EPILOG)
@@ -73,18 +87,25 @@ def command(  # noqa: PLR0917  # click passes them by name
     They are measured in turn, so drift of the machine does not count. Each round is a process of BASE and
     one of HEAD, which measure the suite with one more seed.
     """
-    from routebench.comparing import as_plain, as_text
+    from routebench.comparing import as_plain, as_text, keep_origin, origin_of_rounds
     from routebench.interface import compare
 
     sides = [_side(given, plugins) for given in (base, head)]
     if suite.endswith(".toml"):
         suite = os.path.realpath(suite)  # each side runs in its own folder
+    _expect_of_a_round(options)
+
+    def check() -> None:
+        keep_origin(results, origin_of_rounds(suite, preset, options, *(_now(*side, options) for side in sides)))
+
+    check()
     known = min(rounds_in(results / side, Path(suite).stem, preset) for side in SIDES)
     for number in range(known, rounds):
         for side, (code, own) in zip(SIDES, sides, strict=True):
             note(f"round {number + 1} of {rounds}: {side}", err=True)
             call = ["suite", suite, "--preset", preset, "--seeds", str(number + 1), "--results", str(results / side)]
             measure(code, [*call, *(f"--plugin={plugin}" for plugin in own), *options])
+            check()  # the code may be edited meanwhile
     found = compare(results / SIDES[0], results / SIDES[1])
     tell(as_text(found).removesuffix("\n"))
     answer(lambda: as_plain(found))
@@ -109,6 +130,24 @@ def _side(given: Path, plugins: tuple[str, ...]) -> tuple[Path, tuple[str, ...]]
             raise UserError(f"--plugin: expected a path in BASE and in HEAD, such as my_idea.py, got {plugin!r}")
         plugin_files(str(code / plugin))
     return code, own
+
+
+def _expect_of_a_round(options: Sequence[str]) -> None:
+    """Checks the options behind --.
+
+    Raises:
+        UserError: no round can have one.
+    """
+    for name in (word.partition("=")[0] for word in options):
+        if name in REFUSED:
+            raise UserError(f"{name} behind --: {REFUSED[name]}; leave it out there")
+
+
+def _now(code: Path, own: Sequence[str], options: Sequence[str]) -> "RoundSide":
+    """The code of a side as it is now."""
+    from routebench.comparing import side_of
+
+    return side_of(code, code if is_checkout(code) else Path(routebench.__file__).resolve().parents[1], own, options)
 
 
 def is_checkout(folder: Path) -> bool:

@@ -2,6 +2,8 @@
 
 from routebench.engine.origin._provenance import (
     command_line,
+    commit_of,
+    files_hash,
     plugin_hash,
     plugin_hashes,
     processor,
@@ -15,7 +17,9 @@ __all__ = [
     "Code",
     "code_of",
     "command_line",
+    "commit_of",
     "files_behind",
+    "files_hash",
     "fit_code",
     "package_stamp",
     "plugin_hash",

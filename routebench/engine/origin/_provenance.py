@@ -121,8 +121,13 @@ def code_state(folder: Path) -> dict[str, Any]:
 
 
 def _package_hash(folder: Path) -> str:
-    files = sorted(file for file in folder.rglob("*") if file.suffix in CODE)
-    told = "\n".join(f"{file.relative_to(folder).as_posix()} {content_hash(file)}" for file in files)
+    return files_hash((file for file in folder.rglob("*") if file.suffix in CODE), folder)
+
+
+def files_hash(files: Iterable[Path], folder: Path) -> str:
+    """16 hex digits of the content of files, and of their paths from a folder, wherever that lies."""
+    named = {file: Path(os.path.relpath(file, folder)).as_posix() for file in sorted({*files})}
+    told = "\n".join(f"{name} {content_hash(file)}" for file, name in named.items())
     return hashlib.sha256(encoded(told)).hexdigest()[:16]
 
 
@@ -133,9 +138,8 @@ def git_state(folder: Path) -> dict[str, Any]:
         folder: the folder of the package. Code that git does not track counts as well; ignored files and files that are
             not code, such as results, do not.
     """
-    commit = _git(folder, "rev-parse", "HEAD")
-    ours = _git(folder, "ls-files", "--error-unmatch", "__init__.py")  # not a repository that an environment lies in
-    if commit is None or ours is None:
+    commit = commit_of(folder / "__init__.py")
+    if not commit:
         return {"commit": "", "dirty": False, "dirty_hash": ""}
     difference = _git(folder, "diff", "HEAD", "--", *(f":(top)*{suffix}" for suffix in sorted(CODE))) or ""
     listed = (_git(folder, "ls-files", "-z", "--others", "--exclude-standard") or "").split("\0")  # -z: names unquoted
@@ -144,6 +148,12 @@ def git_state(folder: Path) -> dict[str, Any]:
     is_dirty = bool(difference or unknown)
     digest = hashlib.sha256(encoded("\n".join(told))).hexdigest()[:16] if is_dirty else ""
     return {"commit": commit, "dirty": is_dirty, "dirty_hash": digest}
+
+
+def commit_of(file: Path) -> str:
+    """The commit of the repository that has a file, not of one that merely surrounds it; empty without one."""
+    ours = _git(file.parent, "ls-files", "--error-unmatch", file.name)
+    return (_git(file.parent, "rev-parse", "HEAD") or "") if ours is not None else ""
 
 
 def plugin_hashes(plugins: Iterable[str]) -> dict[str, str]:
