@@ -108,19 +108,17 @@ def _of_submission(folder: Path, board: Board, page: Path, beside: Path | None) 
     row = next(row for row in standing.rows if row.is_mine and row.method == standing.mine)
     own = page.with_name(f"{page.stem}.{figures.as_id(folder.name)}.html")
     write_page(standing, own, _facts(about), settings)
-    return BoardEntry(
-        row, _cells(row, str(about.get("date", "")), str(about.get("who", ""))), own.name, _address(about)
-    )
+    return BoardEntry(row, _cells(row, about.get("date", ""), about["who"]), own.name, _address(about))
 
 
 def _facts(about: Mapping[str, Any]) -> dict[str, str]:
     told = {"who": "who", "date": "date", "licence": "licence", "cite": "cite", "code": "code", "method": "method"}
-    return {name: str(about[key]) for key, name in told.items() if about.get(key)}
+    return {name: about[key] for key, name in told.items() if about.get(key)}
 
 
 def _address(about: Mapping[str, Any]) -> str:
     """The address of the code, if it is one of the web: a link may lead nowhere else."""
-    told = str(about.get("code", ""))
+    told: str = about.get("code", "")
     return told if urlsplit(told).scheme in ("http", "https") else ""
 
 

@@ -197,9 +197,19 @@ def best_of(settings: ChosenSettings, label: str, board: Board) -> ChosenPoint:
         settings: the settings of all configurations.
         label: the method's name in tables.
         board: the board; of the T that were tuned, it may run only some.
+
+    Raises:
+        UserError: none is a choice for a T that the board runs.
     """
     run = (None, *load_suite(board.suite).preset(board.preset).iterations)
-    own = (one for one in settings.choices if one.method == label and one.iterations in run)
+    every = [one for one in settings.choices if one.method == label]
+    own = [one for one in every if one.iterations in run]
+    if not own:
+        found = ", ".join(f"T = {one.iterations}" for one in every) or "none"
+        raise UserError(
+            f"{label}: expected settings for T = {', '.join(map(str, run[1:]))} or without T, as {board.title} runs, "
+            f"got {found}; `rank` chooses them"
+        )
     return max(own, key=lambda one: (one.score, -(one.iterations or 0)))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 from routebench import atomic
 from routebench.engine.isolation import Scratch, import_plugin, with_plugins
@@ -17,7 +18,7 @@ from routebench.engine.results import Record, Store, checksum, pack, unsealed
 from routebench.engine.running import PlannedRun
 from routebench.engine.suites import Cell, ChosenSettings
 from routebench.engine.tuning import choose
-from routebench.errors import UserError, shown
+from routebench.errors import UserError, printable, shown
 from routebench.ranking._boards import ACCURACY, PACKED, PublishedBoard
 from routebench.ranking._measuring import Wanted, best_of, label_of, part_of
 from routebench.ranking._standing import Machines, Standing, standing_of
@@ -28,6 +29,11 @@ FORMAT = 1
 ABOUT, SETTINGS, PLUGIN = "submission.json", "settings.json", "plugin"
 TOLD = ("who", "licence")
 """The facts that a submission must have, besides what is measured."""
+LONGEST = {"who": 200, "licence": 200, "date": 40} | dict.fromkeys(
+    ("board", "method", "label", "plugin", "code", "cite"), 2000
+)
+"""Characters that each text about a submission may have."""
+OPTIONAL = ("date", "code", "cite")
 
 
 @dataclass(frozen=True)
@@ -147,8 +153,11 @@ def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[st
     Raises:
         UserError: a maintainer would refuse it; the message says why.
     """
-    if lacking := [name for name in TOLD if not told.get(name, "").strip()]:
+    if lacking := [name for name in TOLD if not told.get(name)]:
         raise UserError(f"submission: expected --{lacking[0]}, got none")
+    for name, value in told.items():
+        if fault := _fault_of_text(name, value):
+            raise UserError(f"submission: --{name}: {fault}")
     if (measure := wanted.board.measure) != ACCURACY:
         raise UserError(f"{wanted.board.title}: expected a board of accuracies, whose answers are kept, got {measure}")
     if len(wanted.asked.plugins) != 1:
@@ -261,12 +270,15 @@ def about_of(folder: Path) -> tuple[dict[str, Any], str]:
     seal = str(content.get(checksum.KEY) or "")
     if not seal or not unsealed(text.strip(), content):
         raise UserError(f"{str(folder)!r}: {ABOUT} has changed since it was written")
+    for name in LONGEST:
+        if (name in content or name not in OPTIONAL) and (fault := _fault_of_text(name, content.get(name))):
+            raise UserError(f"{str(folder)!r}: {ABOUT}: {name}: {fault}")
     files = content.get("files")
     if not isinstance(files, dict) or not {*PACKED, SETTINGS} <= files.keys():
         raise UserError(f"{str(folder)!r}: expected a list of files with {', '.join(PACKED)} and {SETTINGS}")
-    for name in (*files, str(content.get("plugin", "")).partition(".py:")[0]):
+    for name in (*files, content["plugin"].partition(".py:")[0]):
         parts = PurePosixPath(name).parts
-        if not parts or PurePosixPath(name).is_absolute() or ".." in parts or "\\" in name:
+        if not parts or PurePosixPath(name).is_absolute() or ".." in parts or "\\" in name or name != shown(name):
             raise UserError(f"{str(folder)!r}: {ABOUT} names a file {name!r:.80} outside the submission")
     if extra := sorted({*_names(folder)} - files.keys() - {ABOUT}):
         raise UserError(f"{str(folder)!r}: {extra[0]!r} is not among the files that it lists")
@@ -274,6 +286,28 @@ def about_of(folder: Path) -> tuple[dict[str, Any], str]:
         if _sum(folder / name) != known:
             raise UserError(f"{str(folder)!r}: {name} is missing, or has changed since it was submitted")
     return content, seal
+
+
+def _fault_of_text(name: str, value: object) -> str:
+    """The reason why no page can show a text about a submission; empty where it can.
+
+    Args:
+        name: what it tells, such as `who`.
+        value: the text, or whatever stands in its place.
+    """
+    most = LONGEST.get(name, max(LONGEST.values()))
+    if not isinstance(value, str) or not (value.strip() or name in OPTIONAL):
+        return f"expected a text, got {value!r:.40}"
+    if len(value) > most:
+        return f"expected at most {most:,} characters, got {len(value):,}"
+    if value != (printable if name == "cite" else shown)(value):
+        return f"expected one line without control characters, got {value!r:.80}"
+    if name == "code":
+        try:
+            _ = urlsplit(value).port
+        except ValueError as error:
+            return f"expected the address of code, got {value!r:.80} ({error})"
+    return ""
 
 
 def _names(folder: Path) -> list[str]:

@@ -79,12 +79,12 @@ def verify(folder: Path, count: int, draw: int, say: Callable[[str], None], besi
         UserError: it is no submission, or files of it are missing, changed, or lie elsewhere.
     """
     about, seal = about_of(folder)
-    known = published(board_of(str(about["board"])), beside)
+    known = published(board_of(about["board"]), beside)
     with Scratch() as made:
         own = Path(made) / "results"
         unpack(folder, own)
-        plugin = str(folder / str(about["plugin"]))
-        wanted = Wanted(known.board, str(about["method"]), RankOptions(plugins=(plugin,), results=own))
+        plugin = str(folder / about["plugin"])
+        wanted = Wanted(known.board, about["method"], RankOptions(plugins=(plugin,), results=own))
         try:
             claim = claim_of(wanted)
             standing, faults = inspected(claim, known)
@@ -114,14 +114,14 @@ def entry_of(folder: Path, beside: Path | None = None) -> tuple[dict[str, Any], 
         UserError: it is no submission, its files have changed, or its results cannot be compared.
     """
     about, _ = about_of(folder)
-    known = published(board_of(str(about["board"])), beside)
-    settings = ChosenSettings.read(folder / SETTINGS, str(about["label"]))
+    known = published(board_of(about["board"]), beside)
+    settings = ChosenSettings.read(folder / SETTINGS, about["label"])
     store = Store(folder)
     runs = part_of(store, known.board)
     if runs is None or not any(one.method == about["label"] for one in settings.choices):
         raise UserError(f"{str(folder)!r}: expected results of {about['label']} on {known.board.title}, got none")
-    best = best_of(settings, str(about["label"]), known.board)
-    standing = standing_of(known, runs, store, str(about["label"]), best.iterations)
+    best = best_of(settings, about["label"], known.board)
+    standing = standing_of(known, runs, store, about["label"], best.iterations)
     return about, standing, [*best.point.items()]
 
 

@@ -301,6 +301,69 @@ def test_a_submission_of_another_form_is_told_in_one_line(folder, verify, change
     assert found.code == 2 and told in found.error and len(found.error.strip().splitlines()) == 1
 
 
+WRONG = {
+    "null": (None, "expected a text, got None"),
+    "list": (["a"], "expected a text, got ['a']"),
+    "table": ({}, "expected a text, got {}"),
+    "number": (7, "expected a text, got 7"),
+    "long": ("a" * 3000, "characters, got 3,000"),
+    "escape": ("a\x1b[31m", "without control characters"),
+    "line": ("a\0b", "without control characters"),
+    "half": ("\ud800", "without control characters"),
+}
+TEXTS = ("board", "method", "label", "plugin", "who", "licence", "date", "code", "cite")
+
+
+def bad_facts():
+    """(field, its value or nothing, what is told of it)."""
+    yield from ((name, *WRONG[kind]) for name in TEXTS for kind in WRONG)
+    yield from ((name, ..., "expected a text, got None") for name in TEXTS[:6])
+    yield from ((name, " ", "expected a text, got ' '") for name in TEXTS[:6])
+    yield from (("code", url, "address of code") for url in ("https://[oops", "https://a.org:99999", "http://a:b/"))
+
+
+@pytest.mark.parametrize(("name", "value", "told"), [*bad_facts()])
+def test_a_text_about_a_submission_that_no_page_can_show_is_refused(folder, name, value, told):
+    reseal(folder, lambda content: content.pop(name) if value is ... else content.update({name: value}))
+    with pytest.raises(UserError, match=f"sent': submission.json: {name}: ") as raised:
+        about_of(folder / "sent")
+    assert told in str(raised.value) and len(str(raised.value)) < 400
+
+
+def test_a_bad_submission_is_left_out_of_the_board_and_told_by_verify(folder, board, verify, routebench_in):
+    (folder / "submissions").mkdir()
+    shutil.copytree(folder / "sent", folder / "submissions" / "good")
+    for number, (name, value) in enumerate([("code", "https://[oops"), ("label", None), ("board", None)]):
+        reseal(folder, lambda content, name=name, value=value: content.update({name: value}))
+        shutil.copytree(folder / "sent", folder / "submissions" / f"bad {number}")
+    told = verify("--runs", "0")
+    assert told.code == 2 and "submission.json: board: expected a text" in told.error
+    found = board_page(routebench_in, board, "submissions")
+    assert found.code == 3 and found.out == "board: board.html, with 1 submissions\n"
+    assert len(re.findall("left out: .*submission.json: (?:code|label|board): ", found.error)) == 3
+
+
+@pytest.mark.parametrize(("option", "value"), [("--code", "https://[oops"), ("--who", "a\nb"), ("--cite", "c" * 3000)])
+def test_what_a_board_would_refuse_is_not_submitted(folder, submit, option, value):
+    shutil.rmtree(folder / "sent")
+    found = submit(option, value)
+    assert found.code == 2 and f"submission: {option}: expected" in found.error
+    assert not (folder / "sent").exists()
+
+
+def test_settings_for_no_iterations_of_the_board_are_told_in_a_line(folder, board, verify, routebench_in):
+    settings = folder / "sent" / "settings.json"
+    other = json.loads(settings.read_text())
+    other["choices"] = [{**one, "iterations": 7} for one in other["choices"]]
+    other.pop("checksum")
+    settings.write_text(json.dumps(other))
+    reseal(folder, lambda content: content["files"].update({"settings.json": submission._sum(settings)}))
+    (folder / "submissions").mkdir()
+    shutil.move(folder / "sent", folder / "submissions" / "sent")
+    found = board_page(routebench_in, board, "submissions")
+    assert found.code == 3 and "expected settings for T = 1 or without T" in found.error
+
+
 def test_runs_that_nobody_would_draw_are_found(folder, verify):
     def planned_beside(store):
         for file in sorted((store.path / "plans").glob("*.json")):
