@@ -36,9 +36,9 @@ def command(submission: Path, runs: int, draw: int | None, beside: Path | None) 
     found = verify(submission, runs, number, note, beside)
     for fault in found.faults:
         tell(f"refused: {fault}")
-    for name, agreement in found.agreements.items():
+    for key, agreement in found.agreements.items():
         for line in agreement.lines():
-            tell(f"{name}: {line}")
+            tell(f"{found.names[key]}: {line}")
     if found.standing is not None:
         for line in told(found.standing):
             tell(line)
@@ -49,8 +49,8 @@ def command(submission: Path, runs: int, draw: int | None, beside: Path | None) 
             f"were false, a draw would miss them with a chance of {100 * found.missed(few):.0f} %",
         )
     agreements = {
-        name: {"holds": one.holds, "exact": one.is_exact, "lines": [*one.lines()]}
-        for name, one in found.agreements.items()
+        key: {"run": found.names[key], "holds": one.holds, "exact": one.is_exact, "lines": [*one.lines()]}
+        for key, one in found.agreements.items()
     }
     place = [] if found.standing is None else told(found.standing)
     known = {"holds": found.holds, "faults": found.faults, "draw": number, "runs": found.runs}

@@ -66,6 +66,24 @@ class Board:
         """The suite whose trials chose the settings."""
         return self.tuned_by or self.suite
 
+    @property
+    def data(self) -> tuple[str, ...]:
+        """The names that its data set has in results: all of its images, or as many as the preset takes."""
+        preset = load_suite(self.suite).preset(self.preset)
+        return (preset.data,) if preset.take is None else (preset.data, f"take:{preset.take}:{preset.data}")
+
+    def among(self, parts: Sequence[Runs]) -> Runs | None:
+        """The runs on its data set and network, with what it ranks as their accuracy; None where there are none.
+
+        Args:
+            parts: all runs of a folder, the newest first.
+        """
+        networks = {name.partition("[")[0] for name in load_suite(self.suite).preset(self.preset).models}
+        data = self.data
+        own = [one for one in parts if (one.suite, one.preset) == self.part and one.data in data]
+        own = [one for one in own if not one.model or not networks or one.model.partition("[")[0] in networks]
+        return self.of(own[0]) if own else None
+
     def of(self, runs: Runs) -> Runs:
         """The runs of the board, with what it ranks as their accuracy.
 
@@ -169,12 +187,14 @@ def published(board: Board, beside: Path | None = None) -> PublishedBoard:
     if beside is None and board.name not in BOARDS:
         raise UserError(f"board {board.name}: expected --beside with a folder of its results, got none")
     found = open_folder(folder)
-    parts = [one for one in found.parts if (one.suite, one.preset) == board.part]
-    if not parts:
-        raise UserError(f"{str(folder)!r}: expected results of {board.title}, got none")
+    runs = board.among(found.parts)
+    if runs is None:
+        others = sorted({f"{one.data} in {one.model}" for one in found.parts if (one.suite, one.preset) == board.part})
+        got = f"those of {', '.join(others)}" if others else "none"
+        raise UserError(f"{str(folder)!r}: expected results of {board.title}, data set {board.data[0]}, got {got}")
     if found.warnings:
         raise UserError(f"{str(folder)!r}: expected published results that are whole, got: {found.warnings[0]}")
-    return PublishedBoard(board, board.of(parts[0]), found.store, origin)
+    return PublishedBoard(board, runs, found.store, origin)
 
 
 def _origin(board: Board) -> str:

@@ -214,9 +214,8 @@ def best_of(settings: ChosenSettings, label: str, board: Board) -> ChosenPoint:
 
 
 def part_of(store: Store, board: Board) -> Runs | None:
-    """A folder's runs of a board's suite and preset; None where none was planned."""
-    found = next((one for one in open_folder(store.path).parts if (one.suite, one.preset) == board.part), None)
-    return None if found is None else board.of(found)
+    """A folder's runs of a board's suite, preset, data set and network; None where none was planned."""
+    return board.among(open_folder(store.path).parts)
 
 
 def _left(ends: float) -> float | None:

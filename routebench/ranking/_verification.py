@@ -2,21 +2,24 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pandas import isna
 
+from routebench.analysis import BASELINE
 from routebench.engine import reproduce
 from routebench.engine.agreement import Agreement, compare
 from routebench.engine.isolation import Scratch
-from routebench.engine.results import Record, Store, unpack
-from routebench.engine.suites import Cell, ChosenSettings
+from routebench.engine.results import NOT_RUN, TRIALS, Record, Store, preset_in_words, unpack
+from routebench.engine.suites import Cell, ChosenSettings, load_suite
 from routebench.errors import UserError
 from routebench.options import RankOptions
-from routebench.ranking._boards import board_of, published
+from routebench.ranking._boards import PublishedBoard, board_of, published
 from routebench.ranking._measuring import Wanted, best_of, part_of
 from routebench.ranking._standing import Standing, standing_of
 from routebench.ranking._submission import SETTINGS, ClaimedPlace, about_of, claim_of, inspected
@@ -29,7 +32,8 @@ class Verification:
     Args:
         about: what the submission says of itself.
         standing: its place, computed again from its records.
-        agreements: how the runs that were trained again agree, by what they are called.
+        agreements: how the runs that were trained again agree, by key.
+        names: what these runs are called, by key.
         runs: how many trials and runs it has.
         faults: what a maintainer would refuse.
     """
@@ -39,6 +43,7 @@ class Verification:
     agreements: Mapping[str, Agreement]
     runs: int
     faults: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:
@@ -90,14 +95,14 @@ def verify(folder: Path, count: int, draw: int, say: Callable[[str], None], besi
             standing, faults = inspected(claim, known)
         except UserError as error:
             return Verification(about, None, {}, 0, (str(error),))
-        faults += [*_other_settings(folder, claim), *_beyond(claim)]
+        faults += [*_other_settings(folder, claim), *_beyond(claim.store, {cell.key for cell in claim.cells})]
         if faults:
             return Verification(about, None, {}, len(claim.cells), tuple(faults))
-        agreements = {}
+        agreements, names = {}, {}
         for cell, record in _drawn(claim, count, f"{seal} {draw}"):
             say(f"training {cell} again")
-            agreements[str(cell)] = _again(cell, record, claim.store)
-        return Verification(about, standing, agreements, len(claim.cells))
+            agreements[cell.key], names[cell.key] = _again(cell, record, claim.store), str(cell)
+        return Verification(about, standing, agreements, len(claim.cells), names=names)
 
 
 def entry_of(folder: Path, beside: Path | None = None) -> tuple[dict[str, Any], Standing, list[tuple[str, Any]]]:
@@ -111,7 +116,8 @@ def entry_of(folder: Path, beside: Path | None = None) -> tuple[dict[str, Any], 
         what it says of itself, its place, and the settings of its ranked configuration, by name.
 
     Raises:
-        UserError: it is no submission, its files have changed, or its results cannot be compared.
+        UserError: it is no submission, its files have changed, it plans runs of something else, or its results cannot
+            be compared.
     """
     about, _ = about_of(folder)
     known = published(board_of(about["board"]), beside)
@@ -120,6 +126,8 @@ def entry_of(folder: Path, beside: Path | None = None) -> tuple[dict[str, Any], 
     runs = part_of(store, known.board)
     if runs is None or not any(one.method == about["label"] for one in settings.choices):
         raise UserError(f"{str(folder)!r}: expected results of {about['label']} on {known.board.title}, got none")
+    if beyond := [*_beyond(store, _of_method(store, known, about["label"])), *_plans_beside(store)]:
+        raise UserError(f"{str(folder)!r}: {beyond[0]}")
     best = best_of(settings, about["label"], known.board)
     standing = standing_of(known, runs, store, about["label"], best.iterations)
     return about, standing, [*best.point.items()]
@@ -149,8 +157,42 @@ def _other_settings(folder: Path, claim: ClaimedPlace) -> list[str]:
     return [] if one == two else ["its settings are not those that the rule chooses from its trials"]
 
 
-def _beyond(claim: ClaimedPlace) -> list[str]:
-    """Tells of planned runs that are none of the claim's: a place would count them, and nobody draws them."""
-    own = {cell.key for cell in claim.cells}
-    more = sorted({*claim.store.planned()["cell"]} - own)
+def _beyond(store: Store, own: Collection[str]) -> list[str]:
+    """Tells of planned runs that are none of a claim's: a place would count them, and nobody draws them.
+
+    Args:
+        store: the submission's results.
+        own: the keys of the claim's runs.
+    """
+    more = sorted({*store.planned()["cell"]} - {*own})
     return [f"it plans {len(more)} runs that are not of this method on this board, such as {more[0]}"] if more else []
+
+
+def _of_method(store: Store, known: PublishedBoard, label: str) -> set[str]:
+    """The keys of those planned runs that a method's claim may have, as far as plans tell, without its code."""
+    board, planned = known.board, store.planned()
+    steps = {None, *load_suite(board.suite).preset(board.preset).iterations}
+    tuning = Path(board.tuning).stem if board.tuning.endswith(".toml") else board.tuning, board.tuned_on + TRIALS
+    networks = {*known.runs.planned["model"]}
+    return {
+        row["cell"]
+        for row in planned.to_dict("records")
+        if row["label"] in (label, BASELINE) and row["status"] != NOT_RUN
+        if (row["suite"], row["preset"]) == tuning
+        or (
+            (row["suite"], row["preset"], row["data"]) == (*board.part, known.runs.data)
+            and row["seed"] in range(board.seeds)
+            and (None if isna(row["iterations"]) else row["iterations"]) in steps
+            and row["model"] in networks
+        )
+    }
+
+
+def _plans_beside(store: Store) -> list[str]:
+    """Tells of more plans than those of the trials and of the runs: of equal runs the newest would count."""
+    plans = Counter((str(head["suite"]), str(head["preset"])) for head in store.plan_heads())
+    return [
+        f"it has {count} plans of suite {part[0]}, {preset_in_words(part[1])}, expected one"
+        for part, count in plans.items()
+        if count > 1
+    ]

@@ -11,7 +11,7 @@ import torch
 
 from routebench import ranking
 from routebench.engine.origin import code_of
-from routebench.engine.results import Store, checksum, pack, unpack
+from routebench.engine.results import Identity, Store, checksum, pack, unpack
 from routebench.errors import UserError
 from routebench.options import RankOptions
 from routebench.ranking import Wanted, board_of, missed
@@ -364,17 +364,93 @@ def test_settings_for_no_iterations_of_the_board_are_told_in_a_line(folder, boar
     assert found.code == 3 and "expected settings for T = 1 or without T" in found.error
 
 
-def test_runs_that_nobody_would_draw_are_found(folder, verify):
-    def planned_beside(store):
+def beside(change):
+    """Plans beside those of a claim, of runs that are changed."""
+
+    def planned(store):
         for file in sorted((store.path / "plans").glob("*.json")):
             content = json.loads(file.read_text())
             content.pop(checksum.KEY, None)
-            cells = [{**cell, "cell": cell["cell"][::-1]} for cell in content["cells"]]
-            store.write_plan(f"{file.stem}.beside", {**content, "cells": cells})
+            store.write_plan(f"{file.stem}.beside", {**content, "cells": [*map(change, content["cells"])]})
 
-    repacked(folder, planned_beside)
+    return planned
+
+
+def measured_beside(roles=("method",), **identity):
+    """Plans and records beside those of a claim: the same answers under another identity."""
+
+    def measured(store):
+        for file in sorted((store.path / "plans").glob("*.json")):
+            content = json.loads(file.read_text())
+            content.pop(checksum.KEY, None)
+            content["settings"] |= {"models": [identity["model"]]} if "model" in identity else {}
+            cells = [cell for cell in content["cells"] if cell["identity"]["role"] not in roles]
+            for cell in content["cells"]:
+                if cell in cells:
+                    continue
+                known = replace(Identity.read(cell["identity"]), **identity)
+                arrays = {name: torch.from_numpy(value) for name, value in store.arrays(cell["cell"]).items()}
+                record = store.record(cell["cell"])
+                store.write_record(replace(record, cell=known.key, identity=known, files=None, arrays=None), arrays)
+                cells.append({**cell, "cell": known.key, "identity": known.as_dict()})
+            name = f"{file.stem[:-1]}-"
+            store.write_plan(name, {**content, "plan": name, "cells": cells})
+
+    return measured
+
+
+BESIDE = {
+    "no record": (beside(lambda cell: {**cell, "cell": cell["cell"][::-1]}), "runs that are not of this method"),
+    "more seeds": (measured_beside(seed=9), "runs that are not of this method"),
+    "another T": (measured_beside(iterations=7), "runs that are not of this method"),
+    "another network": (measured_beside(model="capsnet-large"), "runs that are not of this method"),
+    "other training": (measured_beside(source="0" * 16), "it has 2 plans of suite tiny"),
+}
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+def test_runs_that_nobody_would_draw_are_found(folder, verify, board, routebench_in, kind):
+    """Also by the board, which runs no code."""
+    change, told = BESIDE[kind]
+    repacked(folder, change)
     found = verify("--runs", "0")
     assert found.code == 1 and "runs that are not of this method on this board" in found.out + found.error
+    (folder / "submissions").mkdir()
+    shutil.move(folder / "sent", folder / "submissions" / "sent")
+    found = board_page(routebench_in, board, "submissions")
+    assert found.code == 3 and "left out: 'submissions/sent': it" in found.error and told in found.error
+    assert "with 0 submissions" in found.out
+
+
+def test_two_runs_of_one_name_are_both_told(folder, verify, monkeypatch):
+    monkeypatch.setattr("routebench.engine.suites.Cell.__str__", lambda _: "of one name")
+    found = verify("--runs", "2", "--json")
+    told = json.loads(found.out)["agreements"]
+    assert len(told) == 2 and {one["run"] for one in told.values()} == {"of one name"}
+
+
+@pytest.mark.parametrize(("other", "told"), [("data", "take:600:mnist5k"), ("model", "capsnet-small")])
+def test_results_on_other_data_or_in_another_network_are_not_taken_for_the_board(board, tmp_path, other, told):
+    name, published = board
+    known = board_of(name)
+    folder = tmp_path / "results"
+    shutil.copytree(published, folder)
+    before = ranking.part_of(Store(folder), known)
+    store = Store(folder)
+    measured_beside(("method", "control"), **{other: {"data": "take:300:mnist5k", "model": "capsnet-large"}[other]})(
+        store
+    )
+    runs = ranking.part_of(Store(folder), known)
+    assert getattr(runs, other) == getattr(before, other) == told and {*runs.planned["cell"]} == {
+        *before.planned["cell"]
+    }
+    assert getattr(ranking.published(known, folder).runs, other) == told
+    for file in (folder / "plans").glob("*.json"):
+        if not file.stem.endswith("-"):
+            file.unlink()
+    assert ranking.part_of(Store(folder), known) is None
+    with pytest.raises(UserError, match=r"expected results of board .*, data set mnist5k, got those of "):
+        ranking.published(known, folder)
 
 
 def test_a_submission_without_its_checksum_is_refused(folder, verify):
