@@ -111,6 +111,56 @@ def test_another_processor_does_not_explain_everything(then, now):
     assert not compare(record_of([then], HERE), record_of([now], THERE), {}, {}).holds
 
 
+def answers(right, images, flips=0, seed=0):
+    """Answers of which so many are right, and the same after as many right ones became wrong as wrong ones right."""
+    correct = np.arange(images) < right
+    other, rng = correct.copy(), np.random.default_rng(seed)
+    for side in (True, False):
+        other[rng.choice(np.flatnonzero(correct == side), flips // 2, replace=False)] = not side
+    return correct.astype(np.uint8), other.astype(np.uint8)
+
+
+@pytest.mark.parametrize("name", ["correct", "clean", "robust", "correct_by_epoch"])
+@pytest.mark.parametrize(
+    ("right", "images", "flips", "here", "there"),
+    [
+        (950, 1000, 0, True, True),
+        (950, 1000, 2, False, True),
+        (950, 1000, 10, False, True),
+        (950, 1000, 12, False, False),
+        (9500, 10_000, 100, False, True),
+        (9990, 10_000, 20, False, False),  # every wrong image is another one
+        (60, 67, 2, False, True),
+        (60, 67, 4, False, False),
+    ],
+)
+def test_answers_to_other_images_are_no_rounding(name, right, images, flips, here, there):
+    """Whatever the accuracy says, which is the same."""
+    then, now = answers(right, images, flips)
+    for place, holds in ((HERE, here), (THERE, there)):
+        found = compare(record_of([metric(95.0)], HERE), record_of([metric(95.0)], place), {name: then}, {name: now})
+        assert found.holds is holds and found.is_exact is (flips == 0)
+        told = [line for line in found.lines() if f"raw output {name}" in line]
+        assert bool(told) is bool(flips) and all(line.startswith("differs: ") is not holds for line in told)
+
+
+@pytest.mark.parametrize("right", [500, 900, 990, 998])
+@pytest.mark.parametrize("place", [HERE, THERE])
+def test_permuted_answers_are_no_rounding(right, place):
+    then = answers(right, 1000)[0]
+    now = np.random.default_rng(0).permutation(then)
+    assert not compare(record_of([], HERE), record_of([], place), {"correct": then}, {"correct": now}).holds
+
+
+def test_answers_that_are_fewer_right_are_judged_by_the_accuracy_and_other_outputs_are_told_alone():
+    then, now = answers(950, 1000)[0], answers(945, 1000)[0]
+    sides = record_of([metric(95.0)], HERE), record_of([metric(94.5)], THERE)
+    assert compare(*sides, {"correct": then}, {"correct": now}).holds
+    found = compare(*sides, {"poses": np.zeros(3)}, {"poses": np.ones(3)})
+    assert found.holds and not found.is_exact and "raw output poses: 3 of 3 values differ" in [*found.lines()]
+    assert not compare(*sides, {"poses": np.zeros(3)}, {"poses": np.zeros(4)}).holds
+
+
 @pytest.mark.parametrize("split", ["", "test"])
 def test_counts_are_exact(split):
     then, now = ([{**metric(value, "parameters", "count"), "split": split}] for value in (10**7, 10**7 + 1))
