@@ -91,6 +91,64 @@ def test_a_bad_argument_of_a_function_is_told_in_one_line(call, says):
         call()
 
 
+WITHOUT_EFFECT = [
+    *(
+        (kind, {"isolate": False, name: value}, f"--no-isolate: with {told} each run has a process of its own")
+        for kind in (SuiteOptions, TuneOptions, RankOptions)
+        for name, value, told in (
+            ("jobs", 2, "--jobs 2"),
+            ("time_limit", "1m", "--time-limit"),
+            ("memory_limit", "4GB", "--memory-limit"),
+        )
+    ),
+    (SuiteOptions, {"isolate": False, "executor": "ray"}, "--no-isolate: on a cluster"),
+    (SuiteOptions, {"until": 0.5, "cells": "0123456789abcdef"}, "--until adds seeds, and --run"),
+    (
+        CompareOptions,
+        {"metrics": "accuracy", "tolerances": "loss=1"},
+        "--tolerance loss: --metric leaves",
+    ),
+    (
+        CompareOptions,
+        {"metrics": "accuracy", "must_see": "loss=1"},
+        "--must-see loss: --metric leaves",
+    ),
+]
+POSITIONS = {RankOptions: (), CompareOptions: ("a", "b")}
+
+
+@pytest.mark.parametrize(("kind", "asked", "says"), WITHOUT_EFFECT)
+def test_an_option_that_another_leaves_without_effect_is_refused(kind, asked, says):
+    with pytest.raises(UserError, match=f"^{says}"):
+        kind(*POSITIONS.get(kind, ("accuracy",)), **asked)
+    for alone in asked.items():
+        if alone != ("executor", "ray"):
+            kind(
+                *POSITIONS.get(kind, ("accuracy",)),
+                **dict([alone]) if alone[0] not in ("tolerances", "must_see") else {},
+            )
+
+
+def test_one_job_in_this_process_is_no_contradiction():
+    assert SuiteOptions("accuracy", isolate=False, jobs=1).jobs == 1
+    assert CompareOptions("a", "b", metrics="loss", tolerances="loss=1").metrics == ("loss",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("verify", ".", "--draw", "3", "--runs", "0"), "--draw says which runs are trained again, and with --runs 0"),
+        (("compare", "a", "b", "--json", "--format", "markdown"), "expected --json or --format markdown, got both"),
+        (("suite", "accuracy", "--no-isolate", "--jobs", "2"), "--no-isolate: with --jobs 2 each run"),
+        (("suite", "accuracy", "--until", "1", "--run", "0123456789abcdef"), "--until adds seeds, and --run"),
+        (("rank", "em", "--no-isolate", "--memory-limit", "4GB"), "--no-isolate: with --memory-limit each run"),
+    ],
+)
+def test_a_command_tells_of_an_option_without_effect_in_one_line(tmp_path, capfd, arguments, says):
+    done = Command(tmp_path, capfd)(*arguments)
+    assert done.code == 2 and says in done.error and len(done.error.strip().splitlines()) == 1
+
+
 @pytest.mark.parametrize(("function", "kind"), FUNCTIONS)
 def test_a_function_takes_every_option_and_tells_of_it(function, kind):
     parameters = inspect.signature(function).parameters
@@ -140,7 +198,7 @@ SURROUNDINGS = {
     "ROUTEBENCH_JOBS": ("2", 2),
     "ROUTEBENCH_DEVICE": ("cpu", "cpu"),
     "ROUTEBENCH_RESULTS": ("far away", Path("far away")),
-    "ROUTEBENCH_ISOLATE": ("no", False),
+    "ROUTEBENCH_ISOLATE": ("yes", True),
     "ROUTEBENCH_TIME_LIMIT": ("30m", 1800.0),
     "ROUTEBENCH_BUDGET": ("1h", 3600.0),
     "ROUTEBENCH_MEMORY_LIMIT": ("4GB", 4_000_000_000),

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from routebench.commands.options import PATH, of
-from routebench.errors import shown
+from routebench.errors import UserError, shown
 from routebench.options import CompareOptions
-from routebench.terminal import answer, room, tell
+from routebench.terminal import answer, room, tell, voice
 
 FORMATS = {"text": "as_text", "markdown": "as_markdown", "json": "as_json"}
 
@@ -45,6 +45,8 @@ def command(base: Path, head: Path, gate: bool, form: str, output: Path | None, 
     from routebench.comparing import verdict
     from routebench.interface import compare
 
+    if voice().json and output is None and form == "markdown":
+        raise UserError("expected --json or --format markdown, got both; leave one out, or name a file with -o")
     found = compare(base, head, **asked)
     for side in (found.base, found.head):
         for warning in side.warnings:

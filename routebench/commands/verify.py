@@ -8,6 +8,7 @@ import click
 from annotated_types import Ge
 
 from routebench.commands.options import PATH, whole
+from routebench.errors import UserError
 from routebench.terminal import answer, note, tell
 
 DIFFERS = 1
@@ -30,6 +31,8 @@ def command(submission: Path, runs: int, draw: int | None, beside: Path | None) 
     Code of the submission runs in processes of its own. That keeps mistakes apart, and is no sandbox: verify the code
     of strangers where it can do no harm. Exit codes: 0 nothing speaks against it; 1 something does.
     """
+    if draw is not None and not runs:
+        raise UserError("--draw says which runs are trained again, and with --runs 0 none is; leave out one of the two")
     from routebench.ranking import told, verify
 
     number = secrets.randbelow(1_000_000) if draw is None else draw

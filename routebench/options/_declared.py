@@ -50,7 +50,11 @@ class OnDevice:
 @described
 @dataclass(kw_only=True)
 class Execution(OnDevice):
-    """The options that say where and how runs are executed. None changes what they measure."""
+    """The options that say where and how runs are executed. None changes what they measure.
+
+    Raises:
+        UserError: an option has no legal value, or would have no effect.
+    """
 
     jobs: Whole = Whole(None, "processes at a time; by default one per core, or per GPU", "N", Ge(1), surrounds=True)
     results: Location = Location(
@@ -88,6 +92,15 @@ class Execution(OnDevice):
         "TIME",
         surrounds=True,
     )
+
+    def __post_init__(self) -> None:
+        several = f"--jobs {self.jobs}" if self.jobs is not None and self.jobs > 1 else ""
+        limited = {"--time-limit": self.time_limit, "--memory-limit": self.memory_limit}
+        needs = [*filter(None, [several]), *(name for name, given in limited.items() if given is not None)]
+        if self.isolate is False and needs:
+            raise UserError(
+                f"--no-isolate: with {needs[0]} each run has a process of its own; leave out one of the two"
+            )
 
 
 @described
@@ -193,8 +206,15 @@ class SuiteOptions(Execution):
     """Tells whether trials of settings run instead."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.executor == "local" and (self.address != "auto" or self.gpus_per_run is not None):
             raise UserError("--address and --gpus-per-run are for a cluster; add --executor ray, or leave them out")
+        if self.executor == "ray" and self.isolate is False:
+            raise UserError("--no-isolate: on a cluster each run has a process of its own; leave out one of the two")
+        if self.until is not None and self.cells:
+            raise UserError(
+                "--until adds seeds, and --run executes the runs that it names alone; leave out one of the two"
+            )
         of_one = (self.data, self.models, self.cells, self.settings, self.tuning, self.changes)
         if self.suite == ALL and any(of_one):
             raise UserError(
@@ -249,7 +269,11 @@ class RankOptions(Execution):
 @described
 @dataclass
 class CompareOptions:
-    """The options of `routebench compare` and of `routebench.compare`."""
+    """The options of `routebench compare` and of `routebench.compare`.
+
+    Raises:
+        UserError: an option has no legal value, or would have no effect.
+    """
 
     base: Location = Location(..., "results folder, the one to compare with")
     head: Location = Location(..., "results folder, the one that may be worse")
@@ -269,6 +293,12 @@ class CompareOptions:
         "time, and a warning alone from 20 % of another ratio, 1 point of a share",
         "METRIC=VALUE[%]",
     )
+
+    def __post_init__(self) -> None:
+        for flag, wishes in (("--tolerance", self.tolerances), ("--must-see", self.must_see)):
+            for metric in (wish.partition("=")[0].strip() for wish in wishes):
+                if self.metrics and metric and metric not in self.metrics:
+                    raise UserError(f"{flag} {metric}: --metric leaves this metric out; name it there, too, or nowhere")
 
 
 @described

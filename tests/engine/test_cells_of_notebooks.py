@@ -90,7 +90,7 @@ def test_lines_that_nobody_keeps_are_refused(run):
 def test_it_runs_here_and_nowhere_else(run, parts, suite_file, tmp_path):
     run(METHOD.format(doc="", body="votes"))
     asked = {"methods": "in-cell", "results": tmp_path / "r", "report": False}
-    for elsewhere in ({}, {"isolate": False, "jobs": 2}, {"isolate": False, "time_limit": "5m"}):
+    for elsewhere in ({}, {"jobs": 2}, {"time_limit": "5m"}):
         with pytest.raises(UserError, match="what this session registers itself is known to no other process"):
             routebench.run_suite(suite_file(seeds=1), **asked, **elsewhere)
     done = routebench.run_suite(suite_file(seeds=1), isolate=False, **asked)

@@ -212,7 +212,7 @@ def _further(plan: Plan, store: Store, options: SuiteOptions) -> Plan:
     """The plan with the seeds that `--until` needs, or with repeats of the best trials, as far as known."""
     if options.tuning:
         return with_repeats(plan, store)
-    if options.until is None or options.cells:
+    if options.until is None:
         return plan
     return extended(plan, store, options.until)
 
