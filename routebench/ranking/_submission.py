@@ -113,10 +113,7 @@ def _fault_of_answers(record: Record, store: Store) -> str:
     if record.status != "ok" or record.identity.is_trial:
         return ""
     correct = store.correct(record.cell)
-    values = [
-        one["value"] for one in record.metrics
-        if (one["metric"], one["split"], one["test_iterations"]) == ("accuracy", "test", record.identity.iterations)
-    ]  # fmt: skip
+    values = record.accuracies
     if len(values) != 1 or None in values or "correct" not in store.arrays(record.cell):
         return f"run {record.cell}: expected one test accuracy and the answers behind it"
     agrees = correct is not None and abs(100 * float(correct.mean()) - values[0]) < 1e-6

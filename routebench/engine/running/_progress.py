@@ -171,11 +171,5 @@ class Display:
 def _outcome(record: Record, seconds: float) -> str:
     if record.status != "ok":
         return f"{record.status} after {seconds:.0f} s: {record.reason}"
-    own = [
-        metric
-        for metric in record.metrics
-        if metric["metric"] == "accuracy" and metric["test_iterations"] == record.identity.iterations
-    ]
-    value = own[0]["value"] if own else None
-    found = "ok" if value is None else f"{value:.2f} {own[0]['unit']}"
+    found = f"{record.accuracies[0]:.2f} %" if record.accuracies else "ok"
     return f"{found} in {seconds:.0f} s"
