@@ -22,7 +22,9 @@ def command(folder: Path, output: Path, unpacks: bool, networks: bool) -> None:
     """Pack a results folder into two files: plans and records, and raw outputs, each byte for byte.
 
     All commands read a pack as they read the folder; only `suite` and `tune` cannot add to it. Without --networks,
-    trained networks are left out; records keep their checksums.
+    trained networks are left out; records keep their checksums. Of a folder with damaged files nothing is packed.
+
+    Exit code 3: a plan, a record or raw outputs are damaged.
     """
     from routebench.engine.results import existing, is_packed, pack, unpack
     from routebench.errors import UserError, shown
@@ -36,7 +38,9 @@ def command(folder: Path, output: Path, unpacks: bool, networks: bool) -> None:
             store.records()
             store.tell_lost()
         tell(f"unpacked: {plural(files, 'file')} in {shown(output)}")
-        answer(lambda: {"folder": output, "files": files})
+        answer(lambda: {"folder": output, "files": files, "damaged": store.damaged})
+        if store.damaged:
+            sys.exit(options.SOME_FAILED)
         return
     store = existing(folder)
     if is_packed(folder):
@@ -47,6 +51,14 @@ def command(folder: Path, output: Path, unpacks: bool, networks: bool) -> None:
         click.echo("nothing was measured yet", err=True)
         answer(lambda: {"folder": None, "files": 0, "results": 0})
         sys.exit(options.NOTHING_MEASURED)
+    if store.damaged:
+        click.echo(
+            f"nothing is published: {plural(len(store.damaged), 'warning')} above; the same `suite` command measures "
+            "again what is damaged; to publish without it, delete it from damaged/, and of raw outputs their record, too",
+            err=True,
+        )
+        answer(lambda: {"folder": None, "files": 0, "results": count, "damaged": store.damaged})
+        sys.exit(options.SOME_FAILED)
     held = pack(folder, output, networks=networks)
     size = sum(file.stat().st_size for file in output.glob("*.parquet"))
     tell(f"published: {plural(held, 'file')} of {plural(count, 'result')} in {shown(output)}, {size / 1e6:.1f} MB")

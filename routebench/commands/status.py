@@ -24,12 +24,16 @@ FAILED = ("cell", "label", "iterations", "model", "seed", "status", "reason")
 @click.option("--verify", is_flag=True, help="Read every file that a record names, and verify its checksum.")
 @click.option("--code", "tells_code", is_flag=True, help="Say which code made the results.")
 def command(folder: Path, verify: bool, tells_code: bool) -> None:
-    """Say how far every plan has come, and what failed."""
+    """Say how far every plan has come, and what failed.
+
+    Exit code 3 with --verify: a plan, a record or raw outputs are damaged.
+    """
     from routebench.engine.results import existing, preset_in_words
 
     store = existing(folder)
     records, files = store.verify() if verify else (0, 0)
     planned = store.planned()
+    damaged = store.damaged if verify else []
     plans: list[dict[str, Any]] = []
     for names, cells in planned.groupby(["suite", "preset", "data"], sort=False):
         counts = cells["status"].value_counts()
@@ -49,12 +53,14 @@ def command(folder: Path, verify: bool, tells_code: bool) -> None:
         named = f"{plural(records, 'record')}, and {plural(files, 'file')} that they name"
         tell(f"verified: {named}, are as they were written")
     more: dict[str, Any] = {"code": codes} if tells_code else {}
-    more |= {"verified": {"records": records, "files": files}} if verify else {}
+    more |= {"verified": {"records": records, "files": files, "damaged": damaged}} if verify else {}
     answer(lambda: {"plans": plans, "wanted": wanted, **more})
     options.warn(store)
     if planned.empty:
         click.echo(f"nothing was planned in {str(folder)!r} yet; run `python -m routebench suite NAME` first", err=True)
         sys.exit(options.NOTHING_MEASURED)
+    if damaged:
+        sys.exit(options.SOME_FAILED)
 
 
 def _codes(store: "Store") -> Iterator[str]:

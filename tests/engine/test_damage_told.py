@@ -12,7 +12,7 @@ from routebench.analysis import open_folder
 from routebench.commands import alternate, compare, export, forget, publish, report, status
 from routebench.comparing import Wishes, as_json, as_text, compare_folders, verdict
 from routebench.engine.reproduce import arrays_beside
-from routebench.engine.results import Store
+from routebench.engine.results import Store, pack
 from routebench.engine.results import _store as engine_store
 from routebench.engine.running import Listener, PlannedRun, Queue, RunConfig
 from routebench.engine.running import _suite as engine_suite
@@ -149,6 +149,45 @@ def test_every_command_tells_it_every_time(copied, finished, tmp_path, part, nam
         command, words = COMMANDS[name](folder, tmp_path / f"out{turn}")
         done = CliRunner().invoke(command, words, catch_exceptions=False)
         assert file in done.stderr, (name, done.output)
+
+
+@pytest.mark.parametrize(("part", "deed"), FLAWS)
+@pytest.mark.parametrize("name", ["status --verify", "publish"])
+def test_what_is_damaged_is_neither_published_nor_verified(copied, finished, tmp_path, name, part, deed):
+    """Every time, until it is deleted or measured again."""
+    folder = copied()
+    file = older_plan(folder) if part == "plans" else damage(folder, finished, part, deed)
+    if part == "plans":
+        DEEDS[deed](folder / "plans" / file)
+    for turn in range(2):
+        command, words = COMMANDS[name](folder, tmp_path / "out")
+        done = CliRunner().invoke(command, words, catch_exceptions=False)
+        assert done.exit_code == 3 and file in done.stderr, (turn, done.output)
+    assert not (tmp_path / "out").exists()
+    shutil.rmtree(folder / "damaged", ignore_errors=True)
+    for gone in (folder / "records" / f"{file.partition('.')[0]}.json", folder / part / file):
+        if gone.is_dir():
+            gone.rmdir()
+        gone.unlink(missing_ok=True)
+    done = CliRunner().invoke(command, words, catch_exceptions=False)
+    assert done.exit_code == 0 and not done.stderr, done.output
+
+
+def test_networks_that_are_not_there_are_published_without_and_verified(copied):
+    folder = copied()
+    shutil.rmtree(folder / "fits")
+    for words in (["status", str(folder), "--verify"], ["publish", str(folder), "-o", str(folder / "out")]):
+        done = CliRunner().invoke(cli.cli, words, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+
+
+def test_a_pack_that_holds_damage_is_unpacked_and_said_so(copied, finished, tmp_path):
+    folder = copied()
+    file = damage(folder, finished, "records", "cut")
+    pack(folder, tmp_path / "packed")
+    words = ["publish", str(tmp_path / "packed"), "--unpack", "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(cli.cli, words, catch_exceptions=False)
+    assert done.exit_code == 3 and file in done.stderr and "unpacked: " in done.output
 
 
 @pytest.mark.parametrize("command", ["suite", "tune"])

@@ -53,6 +53,7 @@ class Store:
     def __init__(self, path: Path | str):
         self.path = Path(path)
         self.warnings: list[str] = []
+        self._of_networks: set[str] = set()
         """Sentences about damaged files. Whoever opens a store tells them, or has `tell` do so."""
         self._told: set[str] = set()
         self.files = files_of(self.path)
@@ -260,7 +261,7 @@ class Store:
                 elif found := checksum.of_file(file):
                     intact += found == known
                     if found != known:
-                        self.warnings.append(f"{name}: trained again, or changed, since {record.cell} was measured")
+                        self._warn_of_network(f"{name}: trained again, or changed, since {record.cell} was measured")
                 elif self._reader.is_gone(file) and not is_packed(self.path):  # which may hold no networks
                     gone.append(name)
         if unnamed := sorted(self._reader.unnamed()):
@@ -268,8 +269,17 @@ class Store:
             self.warnings.append(f"{told}: no plan names its run, which counts nowhere until a suite plans it")
         if gone := sorted({*gone}):
             told = f"{gone[0]} is" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more files of networks are"
-            self.warnings.append(f"{told} not there; what needs a network trains it again")
+            self._warn_of_network(f"{told} not there; what needs a network trains it again")
         return count, intact
+
+    @property
+    def damaged(self) -> list[str]:
+        """The warnings so far of plans, records and raw outputs that do not count; networks can be trained again."""
+        return [warning for warning in self.warnings if warning not in self._of_networks]
+
+    def _warn_of_network(self, warning: str) -> None:
+        self.warnings.append(warning)
+        self._of_networks.add(warning)
 
     def _sum(self, key: str) -> str:
         """The checksum of a run's raw outputs in its record; empty if unknown."""
