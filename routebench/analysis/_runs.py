@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ from routebench.analysis.palette import MUTED
 from routebench.catalogue import views_of
 from routebench.declared import as_recorded
 from routebench.engine.results import COLUMNS, NOT_RUN
+from routebench.errors import UserError
 
 LONGEST = 150  # characters of a part's name: file systems take 255 bytes, endings and analyses' names included
 WHOLE_FOLDER = "whole-folder"
@@ -219,10 +220,17 @@ class Runs:
         return rows.assign(method=rows["cell"].map(methods).astype(object))
 
     def accuracies(self) -> DataFrame:
-        """The accuracy on all test images with the T trained with, one row per run: columns as of `values`."""
+        """The accuracy on all test images with the T trained with, one row per run: columns as of `values`.
+
+        A method has lost the seeds that finished without one, too.
+        """
         rows = self.values("accuracy", split="test", as_trained=True)
         parts = [column for column in rows if column == "epoch" or column not in {*COLUMNS, "method"}]
-        return rows[rows[parts].isna().all(axis=1)].drop_duplicates("cell")
+        rows = rows[rows[parts].isna().all(axis=1)].drop_duplicates("cell")
+        measured, known = {self.methods[cell] for cell in rows["cell"]}, {*rows["cell"]}
+        done = self.planned.loc[self.planned["status"] == "ok", "cell"]
+        lacking = [cell for cell in done if cell not in known and self.methods[cell] in measured]
+        return rows.assign(method=rows["cell"].map(self._less(lacking)).astype(object)) if lacking else rows
 
     def _less(self, cells: Iterable[str]) -> Mapping[str, Method]:
         """Methods of runs, less the seeds of some runs, which are lost."""
@@ -231,10 +239,7 @@ class Runs:
             planned = self.planned[self.planned["cell"].isin(cells)]
             for cell, seed in zip(planned["cell"], planned["seed"], strict=True):
                 lost.setdefault(self.methods[cell], set()).add(int(seed))
-        left = {
-            method: replace(method, finished=method.finished - seeds, lost=method.lost | seeds)
-            for method, seeds in lost.items()
-        }
+        left = {method: _less_seeds(method, seeds) for method, seeds in lost.items()}
         return {cell: left.get(method, method) for cell, method in self.methods.items()} if left else self.methods
 
     def means(self, metric: str, by: Iterable[str] = (), **where: Any) -> DataFrame:
@@ -248,6 +253,9 @@ class Runs:
         Returns:
             one row per method and value of `by`, in this order: columns `method`, those of `by`, and `mean`, an
             `Estimate`. Empty where nothing was measured.
+
+        Raises:
+            UserError: a seed has several values that neither `by` nor `where` tells apart.
         """
         return means_over_seeds(self.values(metric, **where), by)
 
@@ -257,6 +265,9 @@ class Runs:
         Args:
             metric: a value of the column `metric`.
             where: as for `values`.
+
+        Raises:
+            UserError: a seed has several values that `where` does not tell apart.
         """
         return self._by_seed(self.values(metric, **where), metric)
 
@@ -265,13 +276,14 @@ class Runs:
         return self._by_seed(self.accuracies(), "accuracy")
 
     def _by_seed(self, rows: DataFrame, metric: str) -> dict[Method, SeedValues]:
+        _expect_one(rows)
         found: dict[Method, SeedValues] = {}
         units = rows["unit"] if "unit" in rows else [""] * len(rows)
         for method, seed, value, unit in zip(rows["method"], rows["seed"], rows["value"], units, strict=True):
             if method not in found:
                 found[method] = SeedValues(first=self.first, within=as_recorded(metric, str(unit)).range)
             found[method][int(seed)] = float(value)
-        return found
+        return {_less_seeds(method, method.finished - {*own}): own for method, own in found.items()}
 
     def examples(self, name: str, *, iterative: bool = False) -> dict[Method, Mapping[str, NDArray[Any]]]:
         """Raw outputs of one run of each method that has them: the first seed, the largest T.
@@ -301,6 +313,11 @@ def _counted(method: Method, ends: Mapping[int, Set[str]], yours: Set[str]) -> M
     )
 
 
+def _less_seeds(method: Method, seeds: Set[int]) -> Method:
+    """The method, which has lost these seeds."""
+    return replace(method, finished=method.finished - seeds, lost=method.lost | seeds) if seeds else method
+
+
 def _controls_first(method: Method) -> tuple[bool, Method]:
     return not method.is_control, method
 
@@ -313,6 +330,24 @@ def _are_equal(ours: Mapping[object, float], theirs: Mapping[object, float]) -> 
     return len({ours[place] for place in shared if not ours[place].is_integer()}) >= SHARED
 
 
+def _expect_one(rows: DataFrame, by: Sequence[str] = ()) -> None:
+    """Checks that no value stands beside another of the same seed: one of them would count, or each as a seed.
+
+    Raises:
+        UserError: some do.
+    """
+    again = rows.duplicated(["method", "seed", *by], keep=False)
+    if not again.any():
+        return
+    first = rows[again].iloc[0]
+    several = rows[(rows["method"] == first["method"]) & (rows["seed"] == first["seed"])]
+    apart = [str(column) for column in rows.columns.drop(["value", *by]) if len(several[column].unique()) > 1]
+    raise UserError(
+        f"{first['metric']}: expected one value of {first['method']} for each seed, got several that differ in "
+        f"{', '.join(apart) or 'nothing'}; choose one, as in values(metric, {[*apart, 'column'][0]}=...)"
+    )
+
+
 def means_over_seeds(values: DataFrame, by: Iterable[str] = ()) -> DataFrame:
     """The same as `Runs.means`, from rows of `Runs.values` of one metric.
 
@@ -323,6 +358,7 @@ def means_over_seeds(values: DataFrame, by: Iterable[str] = ()) -> DataFrame:
     keys = [*by]
     if values.empty:
         return DataFrame(columns=["method", *keys, "mean"])
+    _expect_one(values, keys)
     measure = as_recorded(str(values["metric"].iloc[0]), str(values["unit"].iloc[0]))
     methods: dict[Any, Method] = dict(enumerate(sorted(set(values["method"]))))
     place = values["method"].map({method: place for place, method in methods.items()})

@@ -39,8 +39,9 @@ RISING = 5.0
 """Points of training accuracy in the last epoch, above which a network was trained too briefly to test a claim."""
 Condition = tuple[str, int | None]  # label and iterations
 BySeed = Mapping[int, float]
-Compared = Sequence[str]
-"""What was compared, in the order of the difference: names of methods, and in words what else tells it from others."""
+Compared = Sequence[str | Method]
+"""What was compared, in the order of the difference: methods or their names, and in words what else tells it from
+others."""
 Statistics = Iterable[tuple[BySeed, Compared]]
 """Statistics that must support the claim, with what was compared; empty if a part holds too little."""
 
@@ -164,9 +165,16 @@ def _named(told: object) -> str:
     return f"a tuple with a {next(type(one).__name__ for one in told if not isinstance(one, PaperClaim))}"
 
 
-def lost_in_words(parts: Iterable[Runs], values: BySeed) -> str:
-    """Says that a statistic lacks seeds which some method lost; empty if it lacks none."""
-    lost = frozenset().union(*(method.lost for runs in parts for method in runs.methods.values())) - {*values}
+def lost_in_words(parts: Iterable[Runs], values: BySeed, of: Compared = ()) -> str:
+    """Says that a statistic lacks seeds which some method lost, or which have a result with all that it compares.
+
+    Empty if it lacks none. A run may have finished and lack this number: it was none, or was not measured.
+    """
+    methods = {method for runs in parts for method in runs.methods.values()}
+    finished = [[method.finished for method in methods if _is_among(method, [[name]])] for name in of]
+    sides = [seeds for own in finished for seeds in own]
+    everywhere = frozenset.intersection(*sides) if sides else frozenset()
+    lost = frozenset().union(everywhere, *(method.lost for method in methods)) - {*values}
     return f"{wording.plural(len(lost), 'seed')} without a result, which may be the bad ones" if lost else ""
 
 
@@ -175,7 +183,7 @@ def _sides(runs: Runs, values: BySeed, of: Compared) -> tuple[Sides, Sides]:
     if SeedValues.of(values).within != GAIN:
         return NOTHING_FELL
     methods = dict.fromkeys(runs.methods.values())
-    named = [(one.label, one.model) for name in of for one in methods if name in _names(one)]
+    named = [(one.label, one.model) for name in of for one in methods if _is_among(one, [[name]])]
     known = falling(runs)
     first, last = (known.get(named[end], NOTHING_FELL[0]) if named else NOTHING_FELL[0] for end in (0, -1))
     return first, last
@@ -214,12 +222,14 @@ def other_form(runs: Runs, named: Iterable[Compared], form: Mapping[str, Any]) -
 
 def _is_among(method: Method, named: Iterable[Compared]) -> bool:
     """Tells whether a method is one of those that statistics compare."""
-    return any(name in _names(method) for of in named for name in of)
+    names = _names(method)
+    return any(name == method if isinstance(name, Method) else name in names for of in named for name in of)
 
 
 def _names(method: Method) -> set[str]:
     """Names under which statistics may mean a method: its spelling without T stands for every T."""
-    return {method.label, method.exact, str(method)}
+    bare = replace(method, yours=False, planned=frozenset(), finished=frozenset(), lost=frozenset())
+    return {method.label, method.exact, str(method), str(bare)}
 
 
 def judged_in(
@@ -246,8 +256,8 @@ def judged_in(
     """
     if isinstance(of, str):
         raise UserError(f'expected what was compared as a tuple of names, ("em", "uniform"), got the text {of!r:.80}')
-    found = judged(values, ", ".join(of), no_gain=no_gain, first=runs.first, sides=_sides(runs, values, of))
-    if lost := lost_in_words((runs, *beside), values):
+    found = judged(values, ", ".join(map(str, of)), no_gain=no_gain, first=runs.first, sides=_sides(runs, values, of))
+    if lost := lost_in_words((runs, *beside), values, of):
         found = replace(found, verdict=Verdict.UNDECIDED, why=lost)
     epochs = None if at_first else still_learning(runs, [of])
     return replace(found, verdict=Verdict.NOT_TESTED, why=wording.plural(epochs, "epoch")) if epochs else found
@@ -336,7 +346,7 @@ def accuracy_gain(ours: str, theirs: str, runs: Runs) -> Statistics:
     shared = [steps for label, steps in known if label == ours and (theirs, steps) in known]
     if shared:
         one, other = known[ours, max(shared)], known[theirs, max(shared)]
-        yield difference(found[one], found[other]), (str(one), str(other))
+        yield difference(found[one], found[other]), (one, other)
 
 
 def slopes(line: Mapping[int, BySeed]) -> dict[int, float]:

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from routebench.analysis import (
@@ -22,7 +23,9 @@ from routebench.analysis import (
 )
 from routebench.analysis._result import INCOMPLETE
 from routebench.analysis.comparison import comparison_of, gains_of
+from routebench.analysis.judging import accuracies, difference, judged_in
 from routebench.analysis.named import named_table
+from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report._decisions import Decisions
 from routebench.report._headline import headline_of
@@ -33,6 +36,8 @@ SEEDS = 6
 NO_NUMBER = {"ok, with nan": math.nan, "ok, with null": None, "ok, with inf": math.inf}
 """Runs that ended well, and have no accuracy."""
 ENDS = ("diverged", "failed", "oom", "timeout", *NO_NUMBER)
+ABSENT = "ok, without"
+"""Runs that ended well, and have no row of accuracy."""
 
 
 def runs_of(
@@ -47,7 +52,9 @@ def runs_of(
     for record in records:
         if record["identity"]["seed"] < SEEDS - lost.get(record["label"], 0):
             continue
-        if status in NO_NUMBER:
+        if status == ABSENT:
+            record["metrics"] = [metric for metric in record["metrics"] if metric["metric"] != "accuracy"]
+        elif status in NO_NUMBER:
             for metric in record["metrics"]:
                 metric["value"] = NO_NUMBER[status] if metric["metric"] == "accuracy" else metric["value"]
         else:
@@ -94,7 +101,7 @@ def test_less_is_better_is_no_way_around_it() -> None:
     assert standing({"mean": float("nan")}, "mean")[0]
 
 
-@pytest.mark.parametrize("status", ENDS)
+@pytest.mark.parametrize("status", [*ENDS, ABSENT])
 @pytest.mark.parametrize(
     ("given", "lost", "verdict"),
     [
@@ -403,3 +410,39 @@ def test_a_question_about_two_methods_is_asked_of_both_once() -> None:
     runs = replace(made_up_runs(records, preset="full"), yours=frozenset({"em"}))
     card = scorecard_of([("a", runs, analyses["accuracy-table"](runs))])
     assert card.title.startswith("Does EM help? ")
+
+
+@pytest.mark.parametrize("status", [*ENDS, ABSENT])
+@pytest.mark.parametrize("loser", ["em", "uniform"])
+@pytest.mark.parametrize("named", ["method", "text", "label"])
+def test_a_claim_is_undecided_where_a_seed_lacks_a_number_however_the_run_ended(status, loser, named) -> None:
+    whole = runs_of({"em": 99.0, "uniform": 97.0}, {})
+    runs = runs_of({"em": 99.0, "uniform": 97.0}, {loser: 1}, status)
+    for given, verdict in ((whole, Verdict.HOLDS), (runs, Verdict.UNDECIDED)):
+        known = accuracies(given)
+        em, uniform = (next(method for method in known if method.name == name) for name in ("em", "uniform"))
+        of = {"method": (em, uniform), "text": (str(em), str(uniform)), "label": (em.label, uniform.label)}[named]
+        found = judged_in(given, difference(known[em], known[uniform]), of)
+        assert found.verdict == verdict
+    assert "1 seed without a result" in found.why
+
+
+def test_a_claim_about_fewer_seeds_than_another_method_has_is_decided() -> None:
+    runs = runs_of({"em": 99.0, "uniform": 97.0, "dynamic": 97.5}, {"dynamic": 2}, "not run")
+    known = {method.name: (method, values) for method, values in accuracies(runs).items()}
+    (dynamic, low), (uniform, base) = known["dynamic"], known["uniform"]
+    runs = replace(runs, planned=runs.planned[(runs.planned["label"] != "dynamic") | (runs.planned["seed"] < 4)])
+    assert judged_in(runs, difference(low, base), (dynamic, uniform)).verdict == Verdict.HOLDS
+
+
+def test_several_values_of_one_seed_are_refused_where_one_would_count_or_each_as_a_seed() -> None:
+    runs = runs_of({"em": 99.0, "uniform": 97.0}, {})
+    more = runs.results[runs.results["metric"] == "accuracy"].assign(test_iterations=5, value=12.0)
+    mixed = replace(runs, results=pd.concat([runs.results, more], ignore_index=True))
+    for ask in (mixed.by_seed, mixed.means):
+        with pytest.raises(UserError, match=r"expected one value of .* for each seed, got several that differ in"):
+            ask("accuracy")
+        with pytest.raises(UserError, match=r"choose one, as in values\(metric, test_iterations=\.\.\.\)"):
+            ask("accuracy", split="test")
+    table = mixed.means("accuracy", by=["test_iterations"])
+    assert {mean.n for mean in table["mean"]} == {SEEDS}

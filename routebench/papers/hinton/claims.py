@@ -5,7 +5,7 @@ Statistics and verdicts as in `routebench.analysis.judging`. Variants are found 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from routebench.analysis import MARGIN, Method, Runs
 from routebench.analysis.attacked import LINF, main_eps
-from routebench.analysis.judging import PaperClaim, Statistics, accuracy_gain, difference, longest_line
+from routebench.analysis.judging import Compared, PaperClaim, Statistics, accuracy_gain, difference, longest_line
 from routebench.catalogue import facts_of_data
 
 HINTON = "Hinton et al. 2018"
@@ -67,7 +67,7 @@ def _gain_under_attack(attack: str, loss: str | None, runs: Runs) -> Statistics:
     found = runs.by_seed("attacked_accuracy", eps=eps, **where)
     routed, plain = _em_and_cnn(found)
     if routed and plain:
-        yield difference(found[routed], found[plain]), (str(routed), REFERENCE, f"eps {eps}")
+        yield difference(found[routed], found[plain]), (routed, REFERENCE, f"eps {eps}")
 
 
 def _share_of_zeros(runs: Runs) -> Statistics:
@@ -82,13 +82,13 @@ def _orders_of_magnitude(runs: Runs) -> Statistics:
         yield {seed: math.log10(theirs / ours) - 1.5 for seed, (ours, theirs) in values.items() if ours and theirs}, of
 
 
-def _beside_cnn(runs: Runs, metric: str) -> Iterator[tuple[dict[int, tuple[float, float]], Sequence[str]]]:
+def _beside_cnn(runs: Runs, metric: str) -> Iterator[tuple[dict[int, tuple[float, float]], Compared]]:
     """Gradients of the training loss by seed: em with the most iterations, and the CNN."""
     found = runs.by_seed(metric, loss="training")
     routed, plain = _em_and_cnn(found)
     if routed and plain:
         seeds = sorted({*found[routed]} & {*found[plain]})
-        yield {seed: (found[routed][seed], found[plain][seed]) for seed in seeds}, (str(routed), REFERENCE)
+        yield {seed: (found[routed][seed], found[plain][seed]) for seed in seeds}, (routed, REFERENCE)
 
 
 def _above_chance(runs: Runs) -> Statistics:
@@ -100,7 +100,7 @@ def _above_chance(runs: Runs) -> Statistics:
     facts = facts_of_data(runs.data) or {}
     if routed and "classes" in facts:
         chance = 100 / facts["classes"]
-        yield {int(str(seed)): float(value) - chance for seed, value in lowest.items()}, (str(routed),)
+        yield {int(str(seed)): float(value) - chance for seed, value in lowest.items()}, (routed,)
 
 
 def _em_and_cnn(methods: Iterable[Method]) -> tuple[Method | None, Method | None]:

@@ -32,7 +32,7 @@ def _accuracy_of_routing(runs: Runs) -> Statistics:
     known = {(one.label, one.iterations): one for one in found if one.model == runs.model}
     if ROUTED in known and UNROUTED in known:
         routed, unrouted = known[ROUTED], known[UNROUTED]
-        yield difference(found[routed], found[unrouted]), (str(routed), str(unrouted))
+        yield difference(found[routed], found[unrouted]), (routed, unrouted)
 
 
 def _loss_of_routing(epoch: str, runs: Runs) -> Statistics:

@@ -96,7 +96,7 @@ def _jitter_of_iterating(runs: Runs) -> Statistics:
     found = _jitters(runs)
     own = sorted((one for one in found if one.label == ATTENTION), key=lambda one: one.iterations or 0)
     if len(own) > 1:
-        yield difference(found[own[-1]], found[own[0]]), (str(own[-1]), str(own[0]))
+        yield difference(found[own[-1]], found[own[0]]), (own[-1], own[0])
 
 
 def _jitter_of_small_poses(runs: Runs) -> Statistics:
@@ -105,7 +105,7 @@ def _jitter_of_small_poses(runs: Runs) -> Statistics:
     for larger in (one for one in found if one.label == LARGER_POSES):
         plain = next((one for one in found if (one.label, one.iterations) == (ATTENTION, larger.iterations)), None)
         if plain:
-            yield difference(found[plain], found[larger]), (str(plain), str(larger))
+            yield difference(found[plain], found[larger]), (plain, larger)
 
 
 def _start(claim: str, tested: str, statistics: Callable[[Runs], Statistics], *, no_gain: bool = False) -> PaperClaim:
