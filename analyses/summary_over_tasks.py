@@ -24,6 +24,7 @@ from routebench.analysis import (
     wording,
 )
 from routebench.analysis.named import NamedPair, named_gains, named_pairs
+from routebench.notation import items_of
 from routebench.statistics import (
     interquartile_mean_over_tasks,
     performance_profile,
@@ -99,7 +100,7 @@ def _once_a_task(parts: Iterable[Runs]) -> list[Runs]:
     """
     tasks: dict[tuple[str, str], list[Runs]] = {}
     for runs in (runs for runs in parts if runs.primary):
-        tasks.setdefault((few_of(runs.data)[1], runs.model), []).append(runs)
+        tasks.setdefault((items_of(runs.data)[0], runs.model), []).append(runs)
 
     def worth(runs: Runs) -> tuple[bool, int, int]:
         return few_of(runs.data)[0] is None, runs.strength.tier, len(runs.primary["pairs"])

@@ -20,6 +20,7 @@ from routebench.catalogue import views_of
 from routebench.declared import as_recorded
 from routebench.engine.results import COLUMNS, NOT_RUN
 from routebench.errors import UserError
+from routebench.notation import items_of
 
 LONGEST = 150  # characters of a part's name: file systems take 255 bytes, endings and analyses' names included
 WHOLE_FOLDER = "whole-folder"
@@ -372,12 +373,13 @@ def means_over_seeds(values: DataFrame, by: Iterable[str] = ()) -> DataFrame:
 def across_data(parts: Iterable[Runs]) -> list[tuple[Runs, ...]]:
     """Groups of runs that differ only in the data set, with at least two data sets, sorted by name.
 
-    Few training images of a set are no further data set: the test images are the same. All of them stand for it.
+    Some images of a set are no further data set, nor are few that train, nor other features of the same images: the
+    test images are the same, or some of the same. One of them stands for the set, the whole set before a part of it.
     """
     groups: dict[tuple[str, ...], dict[str, Runs]] = {}
-    for runs in sorted(parts, key=lambda runs: few_of(runs.data)[0] is not None):
+    for runs in sorted(parts, key=lambda runs: (few_of(runs.data)[0] is not None, runs.data.startswith("take:"))):
         own = groups.setdefault((runs.suite, runs.preset, runs.model, runs.protocol), {})
-        own.setdefault(few_of(runs.data)[1], runs)
+        own.setdefault(items_of(runs.data)[0], runs)
     return [tuple(group[data] for data in sorted(group)) for group in groups.values() if len(group) > 1]
 
 

@@ -28,7 +28,8 @@ class Metric:
         higher_is_better: its direction; None where neither is better.
         test_iterations: how many iterations routing had when it was measured, if that can differ from training.
         epoch: counted from 1, for a point of a curve.
-        where: further coordinates of the protocol's own, such as the batch size. `load_results` makes a column of each.
+        where: further coordinates of the protocol's own, such as the batch size. `load_results` makes a column of each,
+            so that none is named as a column of all results, such as `data`.
     """
 
     metric: str

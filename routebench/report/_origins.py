@@ -270,7 +270,8 @@ def _differing(records: list[Record]) -> Differing:
         training, tuned, own = record.identity.training, _tuned(record), used.setdefault(_method_of(record), {})
         idle = idle_settings(str(training.get("schedule")))
         told = {key: _rounded(_text(value)) for key, value in training.items() if key not in idle}
-        for key, value in {**told, **tuned}.items():
+        asked = {key: _text(value) for key, value in record.identity.options.items()}  # of all runs of one plan
+        for key, value in {**asked, **told, **tuned}.items():
             own.setdefault(key, {})[value] = None
         chosen |= tuned.keys()
     keys = list(dict.fromkeys(key for own in used.values() for key in own))
@@ -290,7 +291,8 @@ def _configurations(records: Iterable[Record]) -> Iterable[Record]:
     known: dict[object, Record] = {}
     for record in records:
         own = record.identity
-        known.setdefault((record.label, own.iterations, id(own.training), id(own.tuning)), record)
+        settings = (own.training, own.tuning, own.options)
+        known.setdefault((record.label, own.iterations, *map(id, settings)), record)
     return known.values()
 
 

@@ -553,6 +553,16 @@ def test_a_measurement_that_no_record_can_hold_is_a_failure(made, store, run_all
     assert store.record(made.cells[0].key).reason == record.reason
 
 
+@pytest.mark.parametrize("name", ["data", "seed", "label", "test_iterations", "value"])
+def test_a_coordinate_never_stands_in_a_column_of_all_results(made, store, run_all, monkeypatch, name):
+    found = Measurement([Metric("accuracy", "test", 50.0, "%", True, where={name: "rotated"})])
+    monkeypatch.setitem(EVERY["protocols"].entries, "brightness", posing(Odd))
+    monkeypatch.setattr(Odd, "measure", lambda *_: found)
+    (record,) = run_all(made.cells[:1])
+    assert record.status == "failed"
+    assert "coordinates that are named otherwise than columns of all results" in record.reason
+
+
 def test_a_message_with_a_name_that_is_no_text_is_kept(made, store, run_all, monkeypatch):
     monkeypatch.setitem(EVERY["protocols"].entries, "brightness", posing(Odd))
     monkeypatch.setattr(Odd, "found", OSError(os.fsdecode(b"no file a\x80.png\x1b[2J\x07")))

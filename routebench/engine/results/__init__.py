@@ -9,6 +9,7 @@ from routebench.engine.results._folder import CHANGED, other_schema, parsed
 from routebench.engine.results._pack import files_of, is_packed, pack, settings_in, unpack
 from routebench.engine.results._plan_table import NOT_RUN, TRIALS, is_plan, preset_in_words, without
 from routebench.engine.results._record import (
+    COLUMNS,
     RECORD,
     SCHEMA,
     SETTINGS,
@@ -19,7 +20,7 @@ from routebench.engine.results._record import (
     distinct,
     ended,
 )
-from routebench.engine.results._record_table import COLUMNS, Records
+from routebench.engine.results._record_table import Records
 from routebench.engine.results._store import Store, existing, load_arrays, load_results
 from routebench.engine.results._tuned import SAME_DATA, PlannedTuning, tuning_of
 

@@ -3,7 +3,7 @@
 import marshal
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -138,9 +138,10 @@ def each(check: Check) -> Check:
     return lambda value: is_list(value) and all(map(check, value))
 
 
-def by_name(check: Check) -> Check:
-    """A table of such values."""
-    return lambda value: isinstance(value, dict) and all(map(check, value.values()))
+def by_name(check: Check, other_than: Collection[str] = ()) -> Check:
+    """A table of such values, whose keys are none of some names."""
+    taken = frozenset(other_than)
+    return lambda value: isinstance(value, dict) and all(map(check, value.values())) and taken.isdisjoint(value)
 
 
 def table(needed: Mapping[str, Check], known: Mapping[str, Check] | None = None, rest: Check = is_plain) -> Check:

@@ -30,6 +30,12 @@ PROVENANCE = table(
         "environment": by_name(is_text), "backends": each(is_text),
     },
 )  # fmt: skip
+COLUMNS = (
+    "suite", "suite_version", "protocol", "cell", "status", "reason", "label", "method", "method_params", "role",
+    "iterations", "test_iterations", "epoch", "model", "data", "seed", "metric", "split", "value", "unit",
+    "higher_is_better", "device", "commit", "dirty", "seconds",
+)  # fmt: skip
+"""The columns of every table of results. Coordinates of a protocol are further ones, by other names."""
 METRIC = table(
     {
         **dict.fromkeys(("metric", "split", "unit"), is_text),
@@ -37,7 +43,7 @@ METRIC = table(
         "higher_is_better": maybe(checks.is_flag),
         "value": checks.is_value,
     },
-    {"where": by_name(checks.is_mark)},
+    {"where": by_name(checks.is_mark, other_than=COLUMNS)},
     rest=checks.is_mark,
 )
 ENTRY = table({"label": is_text, "model": is_text, "iterations": maybe(is_whole)})

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from routebench.engine.results._checks import exact_bytes, is_list, is_value
 from routebench.engine.results._columns import Column, join
 from routebench.engine.results._index import Saved
-from routebench.engine.results._record import METRIC, Identity, Many, Record
+from routebench.engine.results._record import COLUMNS, METRIC, Identity, Many, Record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,11 +27,6 @@ HELD = ("label", "params", "status", "reason", "arrays", "files", "shuffled")
 HEADS = ("file", "seed", *TIMES, *HELD, "identity", "provenance")
 """The columns of records: identities have seed 0, and origins are without `TIMES`."""
 
-COLUMNS = (
-    "suite", "suite_version", "protocol", "cell", "status", "reason", "label", "method", "method_params", "role",
-    "iterations", "test_iterations", "epoch", "model", "data", "seed", "metric", "split", "value", "unit",
-    "higher_is_better", "device", "commit", "dirty", "seconds",
-)  # fmt: skip
 WHOLE = ("iterations", "test_iterations", "epoch")
 """Columns of whole numbers that may be missing."""
 NOTHING = {"metric": None, "split": "", "value": None}

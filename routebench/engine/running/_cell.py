@@ -25,7 +25,10 @@ from routebench.errors import Diverged, PluginError, one_line, printable, show_c
 from routebench.protocols.base import Measurement
 from routebench.registry import load_plugin, protocols
 
-UNSTORABLE = "its protocol measured what no record can hold: expected names, and numbers of at most 64 bits"
+UNSTORABLE = (
+    "its protocol measured what no record can hold: expected names, numbers of at most 64 bits, and coordinates that "
+    "are named otherwise than columns of all results, such as data or seed"
+)
 
 
 def run_claimed(cell: Cell, store: Store, config: RunConfig, tell: Callable[[Stage], None]) -> Done | HeldElsewhere:
