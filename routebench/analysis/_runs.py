@@ -377,7 +377,7 @@ def across_data(parts: Iterable[Runs]) -> list[tuple[Runs, ...]]:
     test images are the same, or some of the same. One of them stands for the set, the whole set before a part of it.
     """
     groups: dict[tuple[str, ...], dict[str, Runs]] = {}
-    for runs in sorted(parts, key=lambda runs: (few_of(runs.data)[0] is not None, runs.data.startswith("take:"))):
+    for runs in sorted(parts, key=lambda runs: (few_of(runs.data)[0] is not None, runs.data != items_of(runs.data)[0])):
         own = groups.setdefault((runs.suite, runs.preset, runs.model, runs.protocol), {})
         own.setdefault(items_of(runs.data)[0], runs)
     return [tuple(group[data] for data in sorted(group)) for group in groups.values() if len(group) > 1]

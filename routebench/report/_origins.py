@@ -270,8 +270,8 @@ def _differing(records: list[Record]) -> Differing:
         training, tuned, own = record.identity.training, _tuned(record), used.setdefault(_method_of(record), {})
         idle = idle_settings(str(training.get("schedule")))
         told = {key: _rounded(_text(value)) for key, value in training.items() if key not in idle}
-        asked = {key: _text(value) for key, value in record.identity.options.items()}  # of all runs of one plan
-        for key, value in {**asked, **told, **tuned}.items():
+        options = {} if record.identity.is_trial else record.identity.options  # which all runs of one plan share
+        for key, value in {**dict(zip(options, map(_text, options.values()), strict=True)), **told, **tuned}.items():
             own.setdefault(key, {})[value] = None
         chosen |= tuned.keys()
     keys = list(dict.fromkeys(key for own in used.values() for key in own))

@@ -173,6 +173,10 @@ def test_only_runs_that_differ_in_their_data_stand_together() -> None:
     a, b = on("a"), on("b")
     assert across_data([b, replace(a, preset="full"), a]) == [(a, b)]
     assert across_data([a]) == []
+    names = ("take:500:a", "features:net@96:a", "take:50:features:net@96:a", "a", "few:10:a")
+    parts = [replace(a, data=name) for name in names]
+    assert across_data(parts) == [], "the test images are the same, or some of the same"
+    assert across_data([*parts, b]) == [(parts[3], b)]
     across = analyses["accuracy-across-data"]
     assert (reads(across, "accuracy"), reads_across(across, "accuracy"), reads_across(across, "cost")) == (0, 1, 0)
     assert not reads_across(analyses["accuracy-table"], "accuracy")

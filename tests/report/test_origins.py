@@ -171,6 +171,15 @@ def test_what_methods_differ_in_besides_routing_is_a_caveat() -> None:
     assert others.startswith("Dynamic, ") and em == "EM"
 
 
+def test_options_of_the_protocol_that_differ_are_a_caveat_too() -> None:
+    records = copy.deepcopy(made_up_records())
+    for record in records:
+        record["identity"]["options"] = {"steps": 1 if record["label"] == "em" else 10}
+    found = found_for(records)
+    assert found.caveats == ("Methods differ in more than routing: steps.",)
+    assert [values for _, values in found.settings.rows] == [("10",), ("1",)]
+
+
 def test_a_method_that_differs_from_itself_is_named_with_its_iterations() -> None:
     records = copy.deepcopy(made_up_records())
     for record in records:
