@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +25,8 @@ SUFFIXES = frozenset([".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", "
 TRAIN, HELD_OUT, TEST = "train", "val", "test"
 PARTS = {TRAIN: ("train", "training"), HELD_OUT: ("val", "valid", "validation"), TEST: ("test", "testing")}
 """Names that the folder of each part may have, see `looks`."""
+ENDS = re.compile("(sets?|data|images?|imgs?)$")
+"""Ends of words that leave a part what it is, as in `trainset`."""
 
 
 @datasets.register("folder:PATH")
@@ -46,8 +49,9 @@ def folder(path: str) -> Dataset:
     the official name.
 
     Raises:
-        UserError: the folder is missing or empty, has a single class or too few images of one, a class of val/ or
-            test/ is not in train/, a folder or an image cannot be read, or the size is no number.
+        UserError: the folder is missing or empty, has a single class or too few images of one, its classes are parts
+            under other names, a class of val/ or test/ is not in train/, a folder or an image cannot be read, or the
+            size is no number.
     """
     found = _found(path)
     return _read(found, f"{found.count:,} image files in {found.place.resolve()}")
@@ -226,7 +230,33 @@ def _images_of_classes(part: Path) -> dict[str, list[Path]]:
         if told := hardly_apart(one := seen.setdefault(looks(name), name), name):
             way = "join them, or rename one"
             raise UserError(f"folder:{part}: expected names that look different, got {one}/ and {name}/{told}; {way}")
+    _expect_no_parts(part, found)
     return found
+
+
+def _expect_no_parts(place: Path, found: Mapping[str, Sequence[Path]]) -> None:
+    """Raises UserError where the folders of classes are those of parts: by their names, or as all hold the same ones.
+
+    A class may be called `train` beside others, with images of its own.
+    """
+    names = [*found]
+    hollow = [name for name, files in found.items() if all(file.parent != place / name for file in files)]
+    inner = [{looks(folder.name) for folder in _subfolders(place / name)} for name in names]
+    parts = {name: part for name in names if (part := _part_named(name))}
+    if len({parts[name] for name in parts if name in hollow or len(parts) == len(names)}) > 1:
+        got = f"{', '.join(f'{name}/' for name in parts)}, whose names are those of parts"
+    elif hollow == names and len(names) > 1 and len(inner[0]) > 1 and inner.count(inner[0]) == len(names):
+        got = f"{', '.join(f'{name}/' for name in names[:4])}, which all hold {' and '.join(sorted(inner[0])[:2])}"
+    else:
+        return
+    way = "rename parts to train/ and test/, or move images up into the folders of their classes"
+    raise UserError(f"folder:{place}: expected train/, val/ and test/, or class folders with images, got {got}; {way}")
+
+
+def _part_named(name: str) -> str:
+    """The part that a name such as `training_set`, `train2017` or `TestImages` is of; empty if none."""
+    words = {ENDS.sub("", looks(word)) for word in re.findall("[A-Z]?[a-z]+|[A-Z]+", name)}
+    return next((part for part in PARTS if words & {*PARTS[part]}), "")
 
 
 def _on_arrays(place: Path) -> str:

@@ -131,6 +131,49 @@ def test_an_unusable_folder_says_why(tmp_path, make, expected):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("folders", "got"),
+    [
+        (["training_set", "test_set"], "test_set/, training_set/, whose names are those of parts"),
+        (["train_images", "test_images"], "test_images/, train_images/"),
+        (["train2017", "val2017"], "train2017/, val2017/"),
+        (["TrainImages", "TestImages"], "TestImages/, TrainImages/"),
+        (["trainset", "testset", "single_prediction"], "testset/, trainset/, whose names"),
+        (["seg_train/seg_train", "seg_test/seg_test"], "seg_test/, seg_train/"),
+        (["fold1", "fold2", "fold3"], "fold1/, fold2/, fold3/, which all hold cats and dogs"),
+        (["train/fold1", "train/fold2", "test/fold1", "test/fold2"], "fold1/, fold2/, which all hold cats and dogs"),
+    ],
+)
+def test_parts_under_other_names_are_no_classes(tmp_path, folders, got):
+    for number, folder in enumerate(folders):
+        for label in ("cats", "dogs"):
+            save(tmp_path / folder / label, 5, first=10 * number)
+    with pytest.raises(UserError, match=f"expected train/, val/ and test/, or class folders.*{got}.*; rename parts"):
+        load(f"folder:{tmp_path}")
+
+
+def test_train_and_test_without_classes_are_no_classes(tmp_path):
+    for name in ("train", "test"):
+        save(tmp_path / name, 5)
+    with pytest.raises(UserError, match="got test/, train/, whose names are those of parts"):
+        load(f"folder:{tmp_path}")
+
+
+@pytest.mark.parametrize(
+    "folders",
+    [
+        ["cats/persian", "cats/siamese", "dogs/beagle", "dogs/siamese"],
+        ["cats/images", "dogs/images"],
+        ["training_shoes/red", "boots/red"],
+        ["test_tubes", "train", "bus"],
+    ],
+)
+def test_nested_classes_are_classes(tmp_path, folders):
+    for number, folder in enumerate(folders):
+        save(tmp_path / folder, 5, first=10 * number)
+    assert load(f"folder:{tmp_path}").classes == tuple(sorted({folder.partition("/")[0] for folder in folders}))
+
+
 def arrays(place: Path) -> None:
     for name in ("cat", "dog"):
         (place / name).mkdir()
