@@ -1,9 +1,10 @@
 """Data sets by name."""
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from threading import RLock
@@ -11,9 +12,10 @@ from typing import Any
 
 from torch import Tensor
 
-from routebench.data.dataset import Dataset
+from routebench.data.dataset import Dataset, Images
 from routebench.data.official import no_downloads
 from routebench.data.seal import expect_unsealed, unsealed
+from routebench.data.tokens import Tokens
 from routebench.data.unused import ARRAYS, ARRAYS_ADVICE
 from routebench.errors import FilesMissing, UserError
 from routebench.registry import SHIPPED, datasets
@@ -201,9 +203,37 @@ def _read(name: str) -> Dataset[Any]:
         raise UserError(f"data set {name!r}: expected its loader to return a routebench.data.Dataset, got {data!r:.80}")
     if datasets.origin(kind) != SHIPPED:
         data = data.looked_at(name)
+        data = data if any(_declaring) else told_of_copies(data)  # black images stand in for others
     if data.compose is None and not _declaring:  # of a composed set, `train` is one example; of a stand-in, no data
         _expect_classes(name, data.train.labels)
     return data
+
+
+def told_of_copies(data: Dataset[Any]) -> Dataset[Any]:
+    """The same set, which tells in `left_out` how many of its test items are in other parts, too.
+
+    Nothing is taken out: the set is the user's, and others may have its fingerprint.
+    """
+    tested = [*digests(data.test)]
+    parts = {"training": {*digests(data.train)}, "held-out": {*digests(data.held_out)}}
+    counts = {part: sum(digest in known for digest in tested) for part, known in parts.items()}
+    if not any(counts.values()):
+        return data
+    kind = data.test.kind
+    found = " and ".join(f"{count:,} are {part} {kind}, too" for part, count in counts.items() if count)
+    told = (
+        f"Of {len(tested):,} test {kind} of {data.name}, {found}: what is measured on these does not hold for new ones."
+    )
+    return replace(data, left_out=" ".join(filter(None, (data.left_out, told))))
+
+
+def digests(part: Images | Tokens) -> Iterator[bytes]:
+    """A digest of each item, the same for those that are equal.
+
+    Args:
+        part: a part of a data set.
+    """
+    return (hashlib.sha256(item).digest() for item in part.each())
 
 
 def _expect_classes(name: str, labels: Tensor) -> None:

@@ -18,7 +18,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from routebench.data import extracted
-from routebench.data._load import stands_in
+from routebench.data._load import stands_in, told_of_copies
 from routebench.data.dataset import Dataset, Images
 from routebench.data.labels import described
 from routebench.data.origins import origin_in
@@ -79,7 +79,7 @@ def features(path: str) -> Dataset[Tokens]:
                 raise
             return asked.declared()
         try:
-            found = _dataset("features", str(file), "features", _tokens)
+            found = _dataset("features", str(file), "features", _tokens, is_users=extracted.is_users(asked.data))
         except UserError as error:  # nobody else has written it
             raise UserError(f"{error}; remove this file, and it is made again") from error
         return replace(found, name=f"features:{path}")
@@ -113,7 +113,9 @@ def _stamp(path: str) -> str:
 vars(features)["stamp"] = vars(npz)["stamp"] = _stamp
 
 
-def _dataset(kind: str, path: str, what: str, make: Callable[[Mapping[str, Tensor], str], Any]) -> Dataset[Any]:
+def _dataset(
+    kind: str, path: str, what: str, make: Callable[[Mapping[str, Tensor], str], Any], *, is_users: bool = True
+) -> Dataset[Any]:
     """The data set of a file.
 
     Args:
@@ -121,6 +123,7 @@ def _dataset(kind: str, path: str, what: str, make: Callable[[Mapping[str, Tenso
         path: the file.
         what: what arrays of items are called: `features` or `images`.
         make: makes a part, by its name, of the arrays.
+        is_users: whether items are a user's, who is told which of them are in two parts.
     """
     file = _file(kind, path)
     with _told(f"{kind}:{path}"):
@@ -140,12 +143,12 @@ def _dataset(kind: str, path: str, what: str, make: Callable[[Mapping[str, Tenso
             f"{kind}:{file.name}", _classes(parts, notes), parts["train"], parts["test"], source,
             held_out=parts.get("val"),
         )  # fmt: skip
-        left_out = f"not used: {', '.join(map(shown, others))}" if others else ""
+        left_out = f"Not used of {made.name}: {', '.join(map(shown, others))}." if others else ""
         made = replace(made, objects=_objects(found), left_out=left_out)
     _warn_of_shared(made, f"{kind}:{path}")
     if isinstance(made.train, Tokens):
         _warn_of_small(made.train, f"{kind}:{path}")
-    return made
+    return told_of_copies(made) if is_users else made
 
 
 def _warn_of_small(tokens: Tokens, name: str) -> None:

@@ -218,7 +218,7 @@ class Dataset(Generic[Part]):
         test: the images that are measured on, once.
         fingerprint: see `fingerprint`.
         source: one line that says where the images come from.
-        left_out: what lies beside them and is not used, in words; empty if nothing does.
+        left_out: what lies beside them and is not used, and what is in two parts, in words; empty if nothing is.
         compose: where training images are made anew for every epoch, what makes them; `train` is then one example.
         conditions: how each test image was made, as far as that is known and varied: a name such as `azimuth` to
             (n_test,) integers or truth values.

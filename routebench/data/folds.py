@@ -1,29 +1,26 @@
 """Folds of the training part of a data set, so that settings are chosen without its test images."""
 
-import hashlib
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from routebench.data._load import load, loader_of
+from routebench.data._load import digests, load
 from routebench.data.dataset import (
     SPLIT_SEED,
     Dataset,
     Divisible,
-    Images,
     Part,
     fingerprint,
     first_of,
     stratified_split,
 )
+from routebench.data.extracted import is_users
 from routebench.data.seal import FOLD
 from routebench.data.taking import whole_name
-from routebench.data.tokens import Tokens
 from routebench.errors import UserError
-from routebench.registry import SHIPPED, datasets
+from routebench.registry import datasets
 
 
 @datasets.register("fold:PATH")
@@ -36,8 +33,8 @@ def fold(path: str) -> Dataset[Any]:
     fold, and what the set holds out stays.
 
     Raises:
-        UserError: the name is another, there is no such set, or its training images are made anew for every epoch and
-            not of digits.
+        UserError: the name is another, there is no such set, its training images are made anew for every epoch and
+            not of digits, or test images of a user's set are among them.
     """
     part, colon, name = path.partition(":")
     number, slash, count = part.partition("/")
@@ -45,7 +42,7 @@ def fold(path: str) -> Dataset[Any]:
     if not fits or FOLD in name:
         raise UserError(f"{FOLD}{path}: expected {FOLD}NUMBER/COUNT:NAME, such as {FOLD}1/3:mnist")
     data = load(name)
-    if datasets.origin(loader_of(name)[0]) != SHIPPED:
+    if is_users(name):
         _expect_apart(f"{FOLD}{path}", data)
     source = f"training images of these, fold {number} of {count} to test on: {data.source}"
     if isinstance(data.compose, Divisible):
@@ -71,17 +68,13 @@ def fold(path: str) -> Dataset[Any]:
 
 def _expect_apart(name: str, data: Dataset[Any]) -> None:
     """Raises UserError for a set that hands out test images as training images."""
-    tested = set(_digests(data.test))
-    shared = sum(digest in tested for part in (data.train, data.held_out) for digest in _digests(part))
+    tested = set(digests(data.test))
+    shared = sum(digest in tested for part in (data.train, data.held_out) for digest in digests(part))
     if shared:
         raise UserError(
             f"{name}: expected training images that are not among the test images of {data.name}, got {shared:,} that "
             "are; settings are not chosen by test images: leave them out of one of the parts"
         )
-
-
-def _digests(part: Images | Tokens) -> Iterator[bytes]:
-    return (hashlib.sha256(item).digest() for item in part.each())
 
 
 def _by_object(images: Part, objects: torch.Tensor, number: int, count: int) -> tuple[Part, Part, Part]:

@@ -103,7 +103,7 @@ def test_masks_held_out_items_and_several_classes_are_read(tmp_path):
     data = load(f"features:{tmp_path / 'x.npz'}")
     assert tuple(map(len, (data.train, data.held_out, data.test))) == (50, 10, 20)
     assert data.train.multi_label and data.train.mask is not None and data.test.mask is None
-    assert data.left_out == "not used: beside"
+    assert data.left_out == "Not used of features:x.npz: beside."
 
 
 NAN = features()["train_features"].copy()
@@ -173,15 +173,35 @@ def test_bad_arrays_are_told_in_one_line(tmp_path, kind):
 )
 def test_arrays_that_are_not_read_may_be_of_any_type_and_are_named(tmp_path, other):
     np.savez(tmp_path / "x.npz", **features(), beside=other, test_objects=other, train_images=other)
-    assert load(f"features:{tmp_path / 'x.npz'}").left_out == "not used: beside, test_objects, train_images"
+    assert (
+        load(f"features:{tmp_path / 'x.npz'}").left_out
+        == "Not used of features:x.npz: beside, test_objects, train_images."
+    )
     np.savez_compressed(tmp_path / "y.npz", **pictures(), train_mask=other)
-    assert load(f"npz:{tmp_path / 'y.npz'}").left_out == "not used: train_mask"
+    assert load(f"npz:{tmp_path / 'y.npz'}").left_out == "Not used of npz:y.npz: train_mask."
+
+
+@pytest.mark.parametrize("part", ["train", "val"])
+@pytest.mark.parametrize("kind", ["npz", "features"])
+def test_test_items_among_others_are_told_and_have_no_folds(tmp_path, kind, part):
+    arrays, what = (pictures(), "images") if kind == "npz" else (features(), "features")
+    arrays |= {f"val_{what}": arrays[f"test_{what}"][::-1] + 1, "val_labels": arrays["test_labels"]}
+    arrays |= {f"test_{what}": arrays[f"{part}_{what}"][:7], "test_labels": arrays["test_labels"][:7]}
+    np.savez(tmp_path / "x.npz", **arrays, beside=np.zeros(3))
+    name = f"{kind}:{tmp_path / 'x.npz'}"
+    data, of = load(name), "training" if part == "train" else "held-out"
+    told = f"Of 7 test {data.test.kind} of {data.name}, 7 are {of} {data.test.kind}, too: what is measured on these "
+    assert data.left_out == f"Not used of {data.name}: beside. {told}does not hold for new ones."
+    assert load(f"few:30:{name}").left_out == data.left_out
+    assert len(data.train) + len(data.held_out) + len(data.test) >= 57  # none is taken out
+    with pytest.raises(UserError, match=f"^fold:1/2:{name}: expected .* among the test images of .* got 7 that are"):
+        load(f"fold:1/2:{name}")
 
 
 def test_an_unused_tensor_of_eight_bits_is_named(tmp_path):
     tensors = {name: torch.from_numpy(array) for name, array in features().items()}
     save_tensors({**tensors, "scale": torch.zeros(3, dtype=torch.float8_e5m2)}, tmp_path / "x.safetensors")
-    assert load(f"features:{tmp_path / 'x.safetensors'}").left_out == "not used: scale"
+    assert load(f"features:{tmp_path / 'x.safetensors'}").left_out == "Not used of features:x.safetensors: scale."
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64])

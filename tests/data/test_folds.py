@@ -180,6 +180,14 @@ def test_a_set_that_trains_on_its_test_images_has_no_folds(plugin, name):
         load(f"fold:1/3:{name}")
 
 
+@pytest.mark.parametrize("name", ["leaky", "leaky:x", "take:5007:leaky"])
+def test_a_set_of_a_plugin_tells_how_many_test_images_are_trained_on(plugin, name):
+    data = load(name)
+    assert len(data.test) == 1000 and data.left_out.startswith("Of 1,000 test images of leaky")
+    assert "7 are training images, too: what is measured" in data.left_out
+    assert load("apart").left_out == ""
+
+
 def test_a_set_of_a_plugin_with_parts_that_share_nothing_has_folds(plugin):
     assert len(load("fold:1/3:apart").test) == 1334
 

@@ -41,7 +41,7 @@ class Plan:
         chosen: the choice of settings, in words; empty where a suite tunes none.
         half_width: target of the intervals of pre-specified comparisons, in points; None for no target.
         classes: number of classes of the data set.
-        left_out: what lies in the folder of images and is not used, in words; empty if nothing does.
+        left_out: what lies beside the images and is not used, and which test images are trained on, in words.
         changed: what the user has changed in the suite's file, in words; empty for nothing.
         kept: for trials, the settings of configurations that need none: the suite brings them, chosen with the same
             budget.
