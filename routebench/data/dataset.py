@@ -358,6 +358,11 @@ class Dataset(Generic[Part]):
         parts = (train, held_out, test)
         return cls(name, classes, *parts, fingerprint=fingerprint(*parts), source=source)
 
+    @property
+    def chance(self) -> float:
+        """Accuracy of guesses, in per cent: 100 / classes; 0 where an item may have several, all to be guessed."""
+        return 0.0 if self.train.multi_label else 100 / len(self.classes)
+
     def looked_at(self, name: str) -> "Dataset[Part]":
         """The same as a user's loader gave it, with the name that it was asked by and the fingerprint that it has.
 

@@ -1,5 +1,6 @@
 """Chooses settings from trials, by one rule for every configuration."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -35,8 +36,12 @@ class _Tried:
         return next((n for n, run in enumerate(self.runs) if not _is_whole(run)), len(self.runs))
 
     def score(self, chance: float, runs: int = 1) -> float:
-        """Mean over folds and the first `runs` seeds, in per cent; a failure scores chance."""
-        return float(np.mean([_measured(record, "score", chance) for record in self.records(runs)]))
+        """Mean over folds and the first `runs` seeds, in per cent; what failed or diverged scores chance."""
+        return float(np.mean([chance if _broke(one) else _measured(one, "score") for one in self.records(runs)]))
+
+    def rank(self, chance: float, runs: int = 1) -> tuple[int, float]:
+        """Sorts trials: those first of which fewest runs failed or diverged, and among them the best score."""
+        return sum(map(_broke, self.records(runs))), -self.score(chance, runs)
 
     def records(self, runs: int = 1) -> list[Record]:
         """The records of the first `runs` seeds."""
@@ -51,9 +56,19 @@ def _is_whole(run: Run) -> bool:
     return all(record is not None for _, record in run)
 
 
-def _measured(record: Record, metric: str, otherwise: float) -> float:
+def _measured(record: Record, metric: str) -> float:
+    """The value of a metric; NaN without one."""
     found = [float(one["value"]) for one in record.metrics if one["metric"] == metric and one["value"] is not None]
-    return found[0] if record.status == "ok" and found else otherwise
+    return found[0] if record.status == "ok" and found else math.nan
+
+
+def _diverged(record: Record) -> bool:
+    return _measured(record, "diverged") == 1
+
+
+def _broke(record: Record) -> bool:
+    """Tells whether a run failed, diverged, or has no finite score."""
+    return _diverged(record) or not math.isfinite(_measured(record, "score"))
 
 
 def with_repeats(plan: Plan, store: Store) -> Plan:
@@ -64,7 +79,7 @@ def with_repeats(plan: Plan, store: Store) -> Plan:
     entries = _entries(plan, store)
     if not all(trial.whole for trials in entries.values() for trial in trials.values()):
         return plan
-    chance = _chance(plan)
+    chance = plan.chance
     further = [
         replace(cell, identity=replace(cell.identity, seed=cell.identity.seed + run * FIRST_SEED))
         for run in range(1, tuning.repeats + 1)
@@ -111,7 +126,7 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
         missing = next(entry for entry, trials in entries.items() if not _whole_from_the_start(trials))
         raise UserError(f"suite {plan.suite.name}: no trial of {missing[0]} has ended yet; run the same command again")
     kept = {entry: {number: trials[number] for number in range(counted)} for entry, trials in entries.items()}
-    chance, planned = _chance(plan), plan.suite.tuning
+    chance, planned = plan.chance, plan.suite.tuning
     wanted = 1 if planned is None else min(planned.finalists, counted)
     finalists = {entry: _finalists(trials, wanted, chance) for entry, trials in kept.items()}
     runs = min(kept[entry][number].whole for entry, numbers in finalists.items() for number in numbers)
@@ -180,10 +195,6 @@ def at_ends(plan: Plan, settings: ChosenSettings) -> list[str]:
     return lines
 
 
-def _chance(plan: Plan) -> float:
-    return 100 / plan.classes
-
-
 def _entries(plan: Plan, store: Store) -> dict[Entry, dict[int, _Tried]]:
     """The trials of every configuration that can run, by number."""
     found: dict[Entry, dict[int, dict[int, Run]]] = {}
@@ -206,12 +217,12 @@ def _whole_from_the_start(trials: Mapping[int, _Tried]) -> int:
 
 
 def _finalists(trials: Mapping[int, _Tried], count: int, chance: float) -> list[int]:
-    """The numbers of the trials whose first seeds scored best, the best first; the earlier of equals."""
-    return sorted(trials, key=lambda number: (-trials[number].score(chance), number))[:count]
+    """The numbers of the trials whose first seeds rank first, the best first; the earlier of equals."""
+    return sorted(trials, key=lambda number: (trials[number].rank(chance), number))[:count]
 
 
 def _choice(entry: Entry, trials: Mapping[int, _Tried], finalists: list[int], runs: int, chance: float) -> ChosenPoint:
-    chosen = max(finalists, key=lambda number: (trials[number].score(chance, runs), -number))
+    chosen = min(finalists, key=lambda number: (trials[number].rank(chance, runs), number))
     label, model, iterations = entry
     counted = {number: runs if number in finalists else 1 for number in trials}
     records = [record for number, trial in trials.items() for record in trial.records(counted[number])]
@@ -221,7 +232,7 @@ def _choice(entry: Entry, trials: Mapping[int, _Tried], finalists: list[int], ru
         iterations=iterations,
         trial=chosen,
         score=round(trials[chosen].score(chance, runs), 4),
-        diverged=sum(_measured(record, "diverged", 0.0) == 1 for record in records),
+        diverged=sum(map(_diverged, records)),
         failed=sum(record.status != "ok" for record in records),
         point=dict((trials[chosen].cells()[0].identity.tuning or {})["point"]),
     )

@@ -18,7 +18,8 @@ class Tuning(Protocol):
 
     The score is accuracy. Of images that show several classes it is the share of which exactly those are answered, as
     in `overlap`, with the threshold that is best on what the trial held out. A trial whose loss is not finite is a
-    result: it scores chance, 100 / classes per cent. `routebench tune` runs these trials; no suite names this protocol.
+    result: it scores chance, 100 / classes per cent, or 0 of several classes. `routebench tune` runs these trials; no
+    suite names this protocol.
 
     Options:
         study: the scramble of the Sobol sequence that the settings come from.
@@ -36,10 +37,9 @@ class Tuning(Protocol):
             fit = context.fit(request)
             score = _score(fit, data, request, context)
         except Diverged:
-            chance = 100 / len(data.classes)
             return Measurement(
                 [
-                    Metric.of("score", "fold", chance, where=where),
+                    Metric.of("score", "fold", data.chance, where=where),
                     Metric.of("diverged", "fold", 1, where=where),
                 ]
             )

@@ -314,6 +314,46 @@ def test_a_trial_that_diverges_or_fails_scores_chance(tried, settings, run_all, 
     assert by_name["uniform"].score > 10
 
 
+def scored(record, score):
+    """The record with another score; None for a failure, NaN for a run that diverged."""
+    if score is None:
+        return replace(record, status="failed", metrics=[])
+    new = {"score": 10.0 if np.isnan(score) else score, "diverged": float(np.isnan(score))}
+    return replace(record, metrics=[{**one, "value": new.get(one["metric"], one["value"])} for one in record.metrics])
+
+
+@pytest.mark.parametrize(
+    ("scores", "chosen"),
+    [
+        ([None, 6.4, 8.1, 7.0], (2, 8.1)),  # chance is 10
+        ([np.nan, 6.4, None, 7.0], (3, 7.0)),
+        ([None, np.nan, 0.0, None], (2, 0.0)),
+        ([np.nan, None, np.nan, None], (0, 10.0)),
+        ([12.0, 99.0, None, 99.0], (1, 99.0)),
+    ],
+)
+@pytest.mark.parametrize("finalists", [1, 2])
+def test_no_trial_that_broke_is_chosen_while_another_ended(
+    tried, settings, store, scores, chosen, finalists, monkeypatch
+):
+    records = {cell.key: scored(store.record(cell.key), scores[cell.identity.options["trial"]]) for cell in tried.cells}
+    tuning = replace(tried.suite.tuning, finalists=finalists)
+    monkeypatch.setattr(type(store), "record", lambda _, key: records[key])
+    found = choose(replace(tried, suite=replace(tried.suite, tuning=tuning)), store)
+    assert {(choice.trial, choice.score) for choice in found.choices} == {chosen}
+    broke = sum(score is None or bool(np.isnan(score)) for score in scores)
+    assert {choice.diverged + choice.failed for choice in found.choices} == {broke}
+
+
+def test_nothing_guesses_several_classes(tried, settings, store, monkeypatch):
+    records = {cell.key: scored(store.record(cell.key), [np.nan, None][cell.identity.options["trial"] % 2])
+               for cell in tried.cells}  # fmt: skip
+    assert (tried.chance, load("digits200").chance, load("diverse-multimnist5k").chance) == (10, 10, 0)
+    monkeypatch.setattr(type(store), "record", lambda _, key: records[key])
+    found = choose(replace(tried, chance=0.0), store)
+    assert {choice.score for choice in found.choices} == {0.0}
+
+
 def test_folds_are_averaged(suite, run_all, store):
     tried = plan(suite(scored=2), "quick", Choices(tuning=True))
     assert len(tried.cells) == 2 * 4 * ENTRIES

@@ -40,7 +40,7 @@ class Plan:
         taken: the number of images that are used, and of which data set, in words; empty for all.
         chosen: the choice of settings, in words; empty where a suite tunes none.
         half_width: target of the intervals of pre-specified comparisons, in points; None for no target.
-        classes: number of classes of the data set.
+        chance: accuracy of guesses on the data set, in per cent.
         left_out: what lies beside the images and is not used, and which test images are trained on, in words.
         changed: what the user has changed in the suite's file, in words; empty for nothing.
         kept: for trials, the settings of configurations that need none: the suite brings them, chosen with the same
@@ -58,7 +58,7 @@ class Plan:
     taken: str = ""
     chosen: str = ""
     half_width: float | None = None
-    classes: int = 0
+    chance: float = 0.0
     left_out: str = ""
     changed: str = ""
     kept: ChosenSettings | None = None
@@ -249,7 +249,7 @@ def _plan(suite: Suite, preset: Preset, cells: tuple[Cell, ...], data: Dataset[A
         is_foreign=any(foreign_origins(cell.identity) for cell in cells),
         taken=_taken(data),
         chosen=chosen,
-        classes=len(data.classes),
+        chance=data.chance,
         left_out=data.left_out,
         told=_facts_of(preset.data),
     )  # fmt: skip

@@ -23,10 +23,10 @@ from routebench.received import from_json, read_plain
 from routebench.recipe import LEGAL
 
 RULE = (
-    "Of every configuration the trial with the highest accuracy on held-out folds of the training images, the earlier "
-    "of two that are equal. A trial that diverged or failed scores chance. Only the first trials count that all "
-    "configurations have. Where the best trials were repeated with other seeds, the mean over all runs of each decides "
-    "among them."
+    "Of every configuration the trial of which the fewest runs diverged or failed, and of these the one with the "
+    "highest accuracy on held-out folds of the training images, the earlier of two that are equal. A run that diverged "
+    "or failed scores chance. Only the first trials count that all configurations have. Where the best trials were "
+    "repeated with other seeds, all runs of each decide among them."
 )
 
 
