@@ -16,6 +16,7 @@ from the defaults, as in a label's brackets; then, after `; `, the words of a va
 data set of their runs, where it is not `data`); `measured` (their metric; after `|` one that will do where a suite
 does not select as the paper did); `at` (columns of results and the value that they must have, `split=test;angle=45`;
 `iterations` is the T of the run where the paper prints none, `best of 1,2,3` where it reports the best of several).
+An error is called `test error` where accuracies are measured, and `unit` is then the measured one, or `fraction` for `%`.
 Added when read: `rounding`, half a unit of the last printed digit; `spread`, the largest standard deviation that rounds
 to `uncertainty`, where that is one.
 """
@@ -24,7 +25,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,7 @@ from pathlib import Path
 import pandas as pd
 from pandas import DataFrame
 
+from routebench.declared import declared
 from routebench.errors import UserError, message_of
 from routebench.received import read_plain
 from routebench.registry import beside
@@ -61,6 +63,16 @@ PRINTED = COLUMNS[: -len(ADDED)]
 """Columns of the files."""
 DEVIATION = "standard deviation"
 SEVERAL = "several"
+ERROR, ACCURACY = "test error", "test accuracy"
+"""Metrics by name: an error is 100 % less the accuracy that is measured."""
+WORDS = {
+    "relation": ("at least", "at most", "about", ""),
+    "any_network": ("yes", ""),
+    "uncertainty_kind": (DEVIATION, "standard error", "confidence interval", "range", ""),
+}
+"""Legal cells of columns that are read."""
+PRINTED_UNITS = {"%": ("%", "fraction", "percentage points"), "points": ("points", "percentage points")}
+"""Units that a number may be printed in, by the unit that it is measured in; otherwise that alone."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +164,8 @@ def _read(file: Path) -> list[dict[str, str]]:
     """The rows of a file, checked.
 
     Raises:
-        UserError: it cannot be read, a column is missing, a row has too many or too few cells, or a number is none.
+        UserError: it cannot be read, a column is missing, a row has too many or too few cells, a number is none, or a
+            word is not one of its column.
     """
     try:
         text = io.StringIO(read_plain(file, named=True)[0].decode("utf-8-sig"), newline="")
@@ -187,7 +200,23 @@ def _row(file: Path, number: int, header: list[str], line: list[str]) -> Mapping
         Statistic.read(row["statistic"])
     except ValueError as error:
         raise UserError(f"{where}, column statistic: {error}; correct it") from error
+    for name, words in {**WORDS, **_words_of(row)}.items():
+        if row[name] not in words:
+            told = " or ".join(repr(word) if word else "nothing" for word in words)
+            raise UserError(f"{where}, column {name}: expected {told}, got {row[name]!r}; correct it")
     return row
+
+
+def _words_of(row: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+    """Legal units and names of a metric that is measured: other spellings would be compared as another number."""
+    names = [name for name in row["measured"].split("|") if name]
+    known = [declared()[name].unit for name in names if name in declared()]
+    found = {"unit": PRINTED_UNITS.get(known[0], (known[0],))} if known and (known[0] or row["unit"] == "%") else {}
+    plain = " ".join(row["metric"].casefold().split())
+    is_error = "err" in plain and not any("err" in name for name in names)
+    if names and (is_error or plain == ACCURACY):
+        found["metric"] = (ERROR if is_error else ACCURACY,)
+    return found
 
 
 def _half_a_unit(printed: str) -> float:
@@ -219,7 +248,7 @@ def find(data: str, model: str, method: str, iterations: int | None) -> Publishe
     if rows.empty:
         return None
     row = rows.iloc[0]
-    accuracy = 100 - row["value"] if row["metric"] == "test error" else row["value"]
+    accuracy = 100 - row["value"] if row["metric"] == ERROR else row["value"]
     return PublishedAccuracy(row["id"], float(accuracy), f"{row['source']}, {row['where']}", row["conditions"])
 
 
@@ -244,5 +273,5 @@ def agrees(count: int, printed: str) -> bool | None:
 def same_task(data: str, method: str) -> DataFrame:
     """Published test accuracies and errors (%) of a method on a data set, whatever the network and the training."""
     known = _known()
-    measured = known["metric"].isin(["test accuracy", "test error"]) & (known["unit"] == "%")
+    measured = known["metric"].isin([ACCURACY, ERROR]) & (known["unit"] == "%")
     return known[measured & (known["data"] == data) & (known["method"] == method) & (method != "")]

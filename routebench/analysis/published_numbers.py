@@ -41,8 +41,6 @@ BEST_OF = "best of "
 """Begins the T of a published number that is the best of several."""
 MATCHED = "_matched"
 """Ends the name of an accuracy at an epoch that is matched, as table 2 of Hinton et al. has it."""
-ERROR = "test error"
-"""The metric of which less is better."""
 NO_MEASURE = "nothing here measures this"
 PRECISE, PRECISE_OF_VALUE = 0.03, 0.1
 """Half an interval that agrees with a published number, at most: of the whole where it is a share, or of the number."""
@@ -82,7 +80,7 @@ class Answer:
         """The range of the paper's own number in 95 of 100 cases, if its runs were like ours; `mean` is ours."""
         values, asked = [self.values[seed] for seed in sorted(self.values)], published.Statistic.read(row["statistic"])
         if asked.best:
-            lowest = row["metric"] == ERROR
+            lowest = row["metric"] == published.ERROR
             return Estimate.of(predicted_best(values, asked.runs or 1, lowest=lowest, whole=self.whole))
         return Estimate.of(predicted_mean(values, asked.runs or 1, float(row["spread"]), whole=self.whole))
 
@@ -255,9 +253,8 @@ def _whole(metric: str, unit: str, row: Row) -> float | None:
 
 def _in_unit(value: float, unit: str, row: Row) -> float:
     """A measured value as the paper prints it: an error for an accuracy, a fraction for a percentage."""
-    if unit == "%" and row["unit"] == "fraction":
-        value /= 100
-    return 100 - value if row["metric"] == ERROR else value
+    value = 100 - value if row["metric"] == published.ERROR else value
+    return value / 100 if unit == "%" and row["unit"] == "fraction" else value
 
 
 def _verdict(row: Row, known: Mapping[str, Row], parts: Sequence[Runs], answer: Answer | None) -> tuple[Verdict, str]:
@@ -298,7 +295,7 @@ def _reproduced(row: Row, answer: Answer) -> tuple[Verdict, str]:
     inside = {"at least": high >= value, "at most": low <= value}.get(row["relation"], low <= value <= high)
     if row["relation"] in ("at least", "at most") and inside and low < value < high:
         return Verdict.UNDECIDED, "the interval reaches over the published bound"
-    worse = value > high if row["metric"] == ERROR else value < low
+    worse = value > high if row["metric"] == published.ERROR else value < low
     if printed.runs is None and not worse:
         return Verdict.UNDECIDED, f"{printed}, and not worse than one run may be by {seeds}"
     if inside and row["relation"] not in ("at least", "at most") and not _is_precise(answer, found, value):

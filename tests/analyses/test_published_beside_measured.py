@@ -144,6 +144,21 @@ def test_the_best_error_is_the_lowest(monkeypatch):
     assert verdict_on(monkeypatch, CLOSE, value=100 - 89.9, **changed)[0] == Verdict.NOT_REPRODUCED
 
 
+@pytest.mark.parametrize(
+    ("metric", "unit", "value"),
+    [
+        ("test accuracy", "fraction", 0.902),
+        ("test error", "%", 9.8),
+        ("test error", "fraction", 0.098),
+    ],
+)
+def test_errors_and_fractions_are_judged_as_accuracies(monkeypatch, metric, unit, value):
+    given = {"metric": metric, "unit": unit, "rounding": 0.0, "statistic": ""}
+    assert verdict_on(monkeypatch, CLOSE, value=value, **given)[0] == Verdict.REPRODUCED
+    with monkeypatch.context() as once:
+        assert verdict_on(once, CLOSE, value=1.2 * value, **given)[0] == Verdict.NOT_REPRODUCED
+
+
 def test_one_seed_is_judged_by_the_deviation_that_the_paper_prints(monkeypatch):
     changed = {"statistic": "mean of 5", "spread": 0.2}
     assert verdict_on(monkeypatch, (90.0,), value=90.5, **changed)[0] == Verdict.REPRODUCED

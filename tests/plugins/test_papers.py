@@ -102,6 +102,17 @@ def test_claims_that_are_none_are_refused_with_their_file(paper, text, told):
         (table(ROW | {"iterations": "9" * 20}), "column iterations, got '9{20}'"),
         (table(ROW, columns=[*published.PRINTED, "value"]), "expected each column once, got two named value; take"),
         (table(ROW | {"statistic": "median of 3"}), "column statistic: expected 'mean of 5'"),
+        (table(ROW | {"relation": "at-least"}), "column relation: expected 'at least' or .* got 'at-least'"),
+        (table(ROW | {"any_network": "no"}), "column any_network: expected 'yes' or nothing, got 'no'"),
+        (table(ROW | {"uncertainty_kind": "std"}), "expected 'standard deviation' or .* or nothing, got 'std'"),
+        (table(ROW | {"unit": "share"}), "column unit: expected '%' or 'fraction' or 'percentage points', got 'share'"),
+        (table(ROW | {"unit": ""}), "column unit: .* got ''"),
+        (table(ROW | {"unit": "%", "measured": "mean_x|generative_parameters"}), "unit: expected 'count', got '%'"),
+        (table(ROW | {"measured": "reconstruction_error"}), "column unit: expected nothing, got '%'"),
+        (table(ROW | {"metric": "Test error"}), "column metric: expected 'test error', got 'Test error'"),
+        (table(ROW | {"metric": "classification error"}), "expected 'test error', got 'classification error'"),
+        (table(ROW | {"metric": "error rate", "measured": "my_own"}), "expected 'test error', got 'error rate'"),
+        (table(ROW | {"metric": "Test  Accuracy"}), "column metric: expected 'test accuracy', got 'Test  Accuracy'"),
         (table(ROW).replace('"', ""), "expected 29 cells, got 30; put quotation marks"),
     ],
 )  # fmt: skip
@@ -111,6 +122,22 @@ def test_a_table_that_cannot_be_read_is_refused_with_its_file(paper, text, told)
     with pytest.raises(UserError, match=rf"lab/published\.csv.*{told}") as found:
         published.load_published()
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unit": "dB", "metric": "error bound", "measured": "", "suite": "", "preset": ""},  # compared with nothing
+        {"unit": "dB", "metric": "reconstruction error", "measured": "reconstruction_error"},
+        {"uncertainty_kind": "standard error", "uncertainty": "0.1"},
+        {"unit": "fraction", "value": "0.971"},
+        {"unit": "count", "metric": "parameters", "measured": "parameters"},
+    ],
+)
+def test_rows_of_other_kinds_are_read(paper, changes):
+    (paper / "published.csv").write_text(table(ROW | changes))
+    load_plugin(str(paper))
+    assert "LAB-001" in set(published.load_published()["id"])
 
 
 def test_bytes_that_are_no_text_are_refused(paper):
