@@ -226,10 +226,20 @@ def with_other_images(runs: Runs, ours: Contender, theirs: Contender) -> Estimat
         ours: the contender whose accuracies come first.
         theirs: the contender whose accuracies are subtracted.
     """
-    answers, plain = answers_of(runs, ours, theirs), difference_between(runs, ours, theirs)
+    answers = answers_of(runs, ours, theirs)
     if answers is None:
         return Estimate()
-    return answers.difference.untested(plain.kind) if plain.kind in UNTESTED else answers.difference
+    return tested_as(answers.difference, difference_between(runs, ours, theirs))
+
+
+def tested_as(found: Estimate, plain: Estimate) -> Estimate:
+    """A difference over test images too, without limits and test where the seeds of the same pair give none.
+
+    Args:
+        found: the difference over seeds and test images.
+        plain: the same over seeds.
+    """
+    return found.untested(plain.kind) if plain.kind in UNTESTED else found
 
 
 def p_beyond_other_images(runs: Runs, ours: Contender, theirs: Contender, margin: float) -> float:

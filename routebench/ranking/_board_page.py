@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from routebench import atomic
-from routebench.analysis import figures, wording
+from routebench.analysis import MISSING, figures, wording
 from routebench.engine.results import ended
 from routebench.errors import UserError
 from routebench.ranking._boards import Board, PublishedBoard, published
@@ -72,7 +72,7 @@ def write_board(
         else:
             entries += [found] if found else []
     count = sum(bool(entry.page) for entry in entries)
-    entries.sort(key=lambda entry: -entry.row.gain.mean if entry.row.gain.known else _place_of_base(entry.row))
+    entries.sort(key=_order)
     title = f"Board {board.part[0]}, {board.part[1]}: methods by their gain over uniform routing"
     text = rendered(
         "routebench.ranking", "board.html", own=("board.css",), scripts=("board.js",), title=title, board=board,
@@ -81,6 +81,12 @@ def write_board(
     )  # fmt: skip
     atomic.write_output(page, text, "the board")
     return count, left_out
+
+
+def _order(entry: BoardEntry) -> tuple[bool, float]:
+    """Sort key: the highest gain first, but those that cannot be tested, as seeds were lost, behind all others."""
+    gain = entry.row.gain
+    return gain.kind == MISSING, -gain.mean if gain.known else _place_of_base(entry.row)
 
 
 def _place_of_base(row: Row) -> float:

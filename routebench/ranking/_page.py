@@ -142,10 +142,18 @@ def _missing(standing: Standing) -> list[str]:
     of_all = f"of {wording.plural(standing.planned, 'seed')}"
     return [
         *([f"No result from {lost} {of_all}, so that no verdict favours it."] if lost else []),
+        *_missing_baselines(standing),
         *([f"Not run yet: {ahead} {of_all}; the same call goes on."] if ahead > 0 else []),
         *standing.reasons[:MOST_REASONS],
         *([f"and {wording.plural(more, 'more run')} without a result"] if more > 0 else []),
     ]
+
+
+def _missing_baselines(standing: Standing) -> list[str]:
+    """Says which seeds of uniform routing have no result; where all is paired by seed, gains over it do not count."""
+    after = "." if standing.machines is Machines.SAME else ", so that no verdict favours the method."
+    sides = zip(("Uniform routing here", "Published uniform routing"), standing.baselines_lost, strict=True)
+    return [f"{side} has no result from {wording.plural(lost, 'seed')}{after}" for side, lost in sides if lost]
 
 
 def _older(standing: Standing) -> list[str]:

@@ -14,6 +14,7 @@ from routebench import statistics
 from routebench.analysis import (
     BASELINE,
     MARGIN,
+    MISSING,
     Estimate,
     Method,
     Runs,
@@ -29,6 +30,7 @@ from routebench.analysis.contenders import (
     difference_between,
     falling,
     p_beyond_between,
+    tested_as,
     with_other_images,
 )
 from routebench.engine.results import Identity, Store, distinct
@@ -101,7 +103,8 @@ class Standing:
         seeds: the seeds of `mine` that have a result.
         planned: the seeds that were planned.
         origin: where the published results come from.
-        reasons: why runs of the method have no result, a line each.
+        reasons: why runs of the method, or of uniform routing beside it, have no result, a line each.
+        baselines_lost: so many seeds of uniform routing ended without a result, here and in the published results.
     """
 
     board: Board
@@ -115,6 +118,7 @@ class Standing:
     planned: int
     origin: str = ""
     reasons: tuple[str, ...] = ()
+    baselines_lost: tuple[int, int] = (0, 0)
 
     @property
     def place(self) -> str:
@@ -143,10 +147,10 @@ class _Sides:
         if self.joined is not None:
             return difference_between(self.joined, self.mine, theirs)
         if theirs.method == self.other_base.method:
-            return difference_between(self.own, self.mine, self.base)
+            return _unaided(difference_between(self.own, self.mine, self.base), self.base)
         ours, others = self._gains(theirs)
         found = Estimate.of(statistics.apart_difference(ours, others)).within(-100.0, 100.0)
-        found = unflattered(found, self.mine.method, theirs.method)
+        found = _unaided(unflattered(found, self.mine.method, theirs.method), self.mine, self.base, self.other_base)
         if min(ours.size, others.size) < 2:
             return found
         return believed(found, float(np.median(ours) - np.median(others)), *self._falling(theirs))
@@ -158,7 +162,7 @@ class _Sides:
         if theirs.method == self.other_base.method:
             return p_beyond_between(self.own, self.mine, self.base, MARGIN)
         falls = any(at_stake(*self._falling(theirs), ahead=ahead) for ahead in (True, False))
-        if falls or self.mine.method.lost or theirs.method.lost:
+        if falls or any(one.method.lost for one in (self.mine, self.base, theirs, self.other_base)):
             return math.nan
         return statistics.apart_equivalence_p(*self._gains(theirs), MARGIN)
 
@@ -166,13 +170,15 @@ class _Sides:
         """The same as `apart`, as if test images were drawn anew; unknown where answers are missing."""
         if self.joined is not None:
             return with_other_images(self.joined, self.mine, theirs)
+        plain = self.apart(theirs)
         if theirs.method == self.other_base.method:
-            return with_other_images(self.own, self.mine, self.base)
+            return tested_as(with_other_images(self.own, self.mine, self.base), plain)
         ours = _answers(self.own, self.mine, self.base)
         others = _answers(self.other, theirs, self.other_base)
         if ours is None or others is None or ours.shape[1] != others.shape[1]:
             return Estimate()
-        return Estimate.of(statistics.crossed_apart_difference(ours, others), 100).within(-100.0, 100.0)
+        found = Estimate.of(statistics.crossed_apart_difference(ours, others), 100).within(-100.0, 100.0)
+        return tested_as(found, plain)
 
     def _gains(self, theirs: Contender) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return (
@@ -184,6 +190,16 @@ class _Sides:
         nothing = statistics.Collapses(), statistics.Collapses()
         ours = falling(self.own).get((self.mine.method.label, self.mine.method.model), nothing)
         return ours, falling(self.other).get((theirs.method.label, theirs.method.model), nothing)
+
+
+def _unaided(found: Estimate, *sides: Contender) -> Estimate:
+    """A difference without limits and test where it favours the new method, and one of these lost seeds.
+
+    A gain is over the seeds that both sides of it have. Where uniform routing lost seeds, they may be those where the
+    method gains least, and on the sender's machine nobody can see whether it failed.
+    """
+    aided = found.known and found.mean >= 0 and any(one.method.lost for one in sides)
+    return found.untested(MISSING) if aided else found
 
 
 def _joined(own: Runs, other: Runs, label: str) -> Runs:
@@ -249,6 +265,7 @@ def standing_of(known: PublishedBoard, own: Runs, store: Store, label: str, iter
         planned=ranked.planned if ranked else 0,
         origin=known.origin,
         reasons=_reasons(own, label),
+        baselines_lost=(_lost(base), _lost(other_base)),
     )
 
 
@@ -343,7 +360,7 @@ def _own_rows(  # noqa: PLR0917  # what `standing_of` found, handed on once
     """The new method with each T. Gains of those that are not ranked are exploratory, and corrected together."""
     times = _times(own)
     others = [one for one in mine if one is not ranked]
-    gains = corrected(difference_between(own, one, base) if base else Estimate() for one in others)
+    gains = corrected(_unaided(difference_between(own, one, base), base) if base else Estimate() for one in others)
     of = {one.method: gain for one, gain in zip(others, gains, strict=True)}
     if ranked is not None:
         of[ranked.method] = next((found for method, (found, _) in named.items() if method.is_base), Estimate())
@@ -437,8 +454,17 @@ def _answers(runs: Runs, one: Contender, base: Contender) -> NDArray[np.float64]
     return np.asarray(apart.reshape(len(pairs), -1, views).mean(axis=2))
 
 
+def _lost(one: Contender | None) -> int:
+    return len(one.method.lost) if one else 0
+
+
 def _reasons(own: Runs, label: str) -> tuple[str, ...]:
-    """The reasons why runs of the method have no result."""
-    rows = own.planned[(own.planned["label"] == label) & ~own.planned["status"].isin(["ok", "not run"])]
-    told = (f"T = {row.iterations}, seed {row.seed}: {row.status}: {row.reason}" for row in rows.itertuples())
-    return tuple(told)
+    """The reasons why runs of the method, then of uniform routing, have no result."""
+    failed = own.planned[~own.planned["status"].isin(["ok", "not run"])]
+    base = (failed["label"] == BASELINE) & (failed["label"] != label)
+    sides = [("T = {}", failed[failed["label"] == label]), (Method.of(BASELINE).title, failed[base])]
+    return tuple(
+        f"{side.format(row.iterations)}, seed {row.seed}: {row.status}: {row.reason}"
+        for side, rows in sides
+        for row in rows.itertuples()
+    )

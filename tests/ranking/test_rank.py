@@ -10,8 +10,9 @@ from torch import Tensor
 
 import routebench
 from routebench import Routed, RoutingMethod, Votes, ranking
-from routebench.analysis import Verdict, open_folder
+from routebench.analysis import MISSING, Verdict, open_folder
 from routebench.analysis.comparison import comparison_of, contenders_of
+from routebench.engine.results import Store
 from routebench.errors import UserError
 from routebench.ops import length, squash
 from routebench.ranking import Machines, standing_of
@@ -152,6 +153,31 @@ def test_a_seed_that_was_not_run_yet_is_not_lost(ranked):
     lost = replace(waiting, mine=replace(standing.mine, lost=frozenset({3, 4})))
     rows = [replace(row, method=lost.mine) if row.is_mine else row for row in standing.rows]
     assert "No result from 2 of 5 seeds, so that no verdict favours it." in ranking.told(replace(lost, rows=(*rows,)))
+
+
+@pytest.mark.parametrize("side", ["here", "published"])
+def test_no_verdict_favours_a_method_where_uniform_routing_lost_seeds(board, ranked, tmp_path, side):
+    """Whoever chooses which of its seeds fail chooses the gains."""
+    folders = {"here": ranked[1], "published": board[1]}
+    shutil.copytree(folders[side], tmp_path / "lost")
+    store = Store(tmp_path / "lost")
+    of = {record.identity.seed: record for record in store.records()
+          if record.label == "uniform" and not record.identity.is_trial}  # fmt: skip
+    worst = max(of.values(), key=lambda record: record.accuracies[0] * (1 if side == "here" else -1))
+    store.write_record(replace(worst, status="failed", reason="OSError: no", metrics=[], files=None, arrays=None), {})
+    folders[side] = store.path
+    _, _, found = standing((board[0], folders["published"]), folders["here"], correct=flipped(folders["published"]))
+    assert found.machines is Machines.ALIKE
+    others = [row for row in found.rows if row.verdict is not None and not (row.method.is_base and side == "published")]
+    ahead = [row for row in others if row.apart.mean >= 0]
+    assert ahead and all(row.apart.kind == MISSING == row.images.kind for row in ahead)
+    assert all(row.verdict is Verdict.UNTESTABLE for row in ahead)
+    assert not any(row.verdict is Verdict.EQUAL for row in others)
+    told = {"here": "Uniform routing here", "published": "Published uniform routing"}[side]
+    assert f"{told} has no result from 1 seed, so that no verdict favours the method." in ranking.told(found)
+    if side == "here":
+        assert f"Uniform routing, seed {worst.identity.seed}: failed: OSError: no" in ranking.told(found)
+        assert next(row.gain.kind for row in found.rows if row.is_mine) == MISSING
 
 
 def test_other_settings_of_the_baseline_are_refused(board, ranked):
