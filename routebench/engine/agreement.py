@@ -1,6 +1,7 @@
 """Tells whether two measurements of one run agree."""
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,10 @@ AVX-512 and plain instructions, one epoch of 7 methods on 3,600 images left most
 3e-3, and accuracies up to half a point."""
 ANSWERS = ("correct", "clean", "robust")
 """Raw outputs, by the first word of their name, that are 1 for an image with the right answer and 0 for another."""
+CHANGING = re.compile(r"\S*/\S*|0x[0-9a-f]+|[0-9]+")
+"""Parts of a reason that change from run to run: places, addresses and numbers."""
+FIRST_WORDS = 5
+"""Words of a reason that tell what kind of failure it is, the type of the error among them."""
 PROCESSOR = ("device", "processor", "cpu_capability", "gpu")
 
 
@@ -62,11 +67,13 @@ class Agreement:
         pairs: all their numbers.
         outputs: raw outputs that both have: number of differing values, number of values.
         beyond: names of raw outputs that differ by more than rounding.
+        ends: both records where one has no result, and nothing else is compared.
     """
 
     pairs: Sequence[Pair]
     outputs: Mapping[str, tuple[int, int]]
     beyond: Collection[str] = field(default=())
+    ends: tuple[Record, Record] | None = None
 
     @property
     def numbers(self) -> list[Pair]:
@@ -80,7 +87,9 @@ class Agreement:
 
     @property
     def holds(self) -> bool:
-        """Tells whether all numbers, and the images with the right answer, agree within rounding."""
+        """Tells whether all numbers, and the images with the right answer, agree within rounding, or both failures."""
+        if self.ends is not None:
+            return failure_of(self.ends[0]) == failure_of(self.ends[1])
         return not self.differing and not self.beyond
 
     @property
@@ -91,6 +100,9 @@ class Agreement:
 
     def lines(self) -> Iterable[str]:
         """The agreement in sentences."""
+        if self.ends is not None:
+            yield from (f"{when} {told}" for when, told in zip(("then", "now"), map(_ended, self.ends), strict=True))
+            return
         numbers, differing = self.numbers, self.differing
         equal = [pair for pair in numbers if pair.difference == 0]
         yield f"{len(equal)} of {len(numbers)} numbers agree to the last digit"
@@ -125,7 +137,10 @@ def compare(
     """Compares two records of one run: each number, and the raw outputs.
 
     Counts must be equal, except where another processor trained. Of answers, so must the images be that are right.
+    Where one has no result, both must have failed, for the same kind of reason.
     """
+    if then.status != "ok" or now.status != "ok":
+        return Agreement([], {}, ends=(then, now))
     elsewhere = _is_elsewhere(then.provenance, now.provenance)
     first, second = ({_name(metric): metric for metric in record.metrics} for record in (then, now))
     pairs = [
@@ -136,6 +151,21 @@ def compare(
     sides = {name: (outputs_then[name], outputs_now[name]) for name in common}
     beyond = [name for name, side in sides.items() if not _is_rounding(name, *side, elsewhere=elsewhere)]
     return Agreement(pairs, {name: _unequal(*side) for name, side in sides.items()}, beyond)
+
+
+def failure_of(record: Record) -> tuple[str, ...]:
+    """The kind of a failure: its status, and of an error its type and the first words of its message.
+
+    Args:
+        record: of a run without a result.
+    """
+    known = CHANGING.sub("", record.reason).split()[:FIRST_WORDS] if record.status == "failed" else []
+    return record.status, *known
+
+
+def _ended(record: Record) -> str:
+    """`failed: RuntimeError: ...`, or `ok`."""
+    return f"{record.status}: {record.reason}".rstrip(": ")
 
 
 def _is_elsewhere(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:

@@ -180,6 +180,33 @@ def test_a_number_that_one_side_lacks_differs(sides):
     assert not agreement(*sides).holds
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "holds"),
+    [
+        (
+            ("failed", "RuntimeError: the matrix is singular"),
+            ("failed", "ModuleNotFoundError: No module named 'a'"),
+            False,
+        ),
+        (("failed", "RuntimeError: the matrix is singular"), ("failed", "RuntimeError: a file is missing"), False),
+        (("failed", "RuntimeError: got 3 of 4 (a.py:7)"), ("failed", "RuntimeError: got 2 of 4 (a.py:9)"), True),
+        (("failed", "OSError: /tmp/a/b is full"), ("failed", "OSError: /tmp/c/d is full"), True),
+        (("failed", "the worker process died: SIGSEGV"), ("failed", "the worker process died: SIGKILL"), False),
+        (("diverged", "loss in epoch 4 of training"), ("diverged", "loss in epoch 5 of training"), True),
+        (("diverged", "loss in epoch 4 of training"), ("failed", "loss in epoch 4 of training"), False),
+        (("failed", "RuntimeError: no"), ("ok", ""), False),
+        (("ok", ""), ("oom", "took 3 GB"), False),
+    ],
+)
+def test_a_failure_agrees_with_a_failure_of_its_kind(then, now, holds):
+    sides = [replace(record_of([]), status=status, reason=reason) for status, reason in (then, now)]
+    found = compare(*sides, {}, {})
+    assert found.holds is holds
+    assert [*found.lines()] == [
+        f"{when} {': '.join(filter(None, end))}" for when, end in zip(("then", "now"), (then, now), strict=True)
+    ]
+
+
 def test_coordinates_tell_numbers_apart():
     sides = [[metric(float(batch), where={"batch": batch}) for batch in order] for order in ((1, 2), (2, 1))]
     assert agreement(*sides).holds
