@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from pandas import isna
 
+from routebench import statistics
 from routebench.analysis import BASELINE
 from routebench.engine import reproduce
 from routebench.engine.agreement import Agreement, compare
@@ -23,6 +24,13 @@ from routebench.ranking._boards import PublishedBoard, board_of, published
 from routebench.ranking._measuring import Wanted, best_of, part_of
 from routebench.ranking._standing import Standing, standing_of
 from routebench.ranking._submission import SETTINGS, ClaimedPlace, about_of, claim_of, inspected
+
+LEANS = 0.2
+"""Points that several runs may claim above what they reach on another machine, on average."""
+LEANING_P = 0.01
+"""The p below which such a mean is no chance; an honest submission is refused so seldom."""
+FEWEST = 3
+"""So many runs are needed to see that."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +106,13 @@ def verify(folder: Path, count: int, draw: int, say: Callable[[str], None], besi
         faults += [*_other_settings(folder, claim), *_beyond(claim.store, {cell.key for cell in claim.cells})]
         if faults:
             return Verification(about, None, {}, len(claim.cells), tuple(faults))
-        agreements, names = {}, {}
+        agreements, names, pairs = {}, {}, []
         for cell, record in _drawn(claim, count, f"{seal} {draw}"):
             say(f"training {cell} again")
-            agreements[cell.key], names[cell.key] = _again(cell, record, claim.store), str(cell)
-        return Verification(about, standing, agreements, len(claim.cells), names=names)
+            found, agreements[cell.key] = _again(cell, record, claim.store)
+            names[cell.key] = str(cell)
+            pairs.append((record, found))
+        return Verification(about, standing, agreements, len(claim.cells), (*leaning(pairs),), names)
 
 
 def entry_of(folder: Path, beside: Path | None = None) -> tuple[dict[str, Any], Standing, list[tuple[str, Any]]]:
@@ -134,20 +144,44 @@ def entry_of(folder: Path, beside: Path | None = None) -> tuple[dict[str, Any], 
 
 
 def _drawn(claim: ClaimedPlace, count: int, seed: str) -> Iterator[tuple[Cell, Record]]:
-    """Trials and runs with a result, drawn by the submission's checksum and the verifier's number."""
-    found = [(cell, record) for cell in claim.cells if (record := claim.store.record(cell.key)) is not None]
-    own = [(cell, record) for cell, record in found if record.status == "ok"]
+    """Trials and runs, failed ones too, drawn by the submission's checksum and the verifier's number."""
+    own = [(cell, record) for cell in claim.cells if (record := claim.store.record(cell.key)) is not None]
     random = np.random.default_rng(int(hashlib.sha256(seed.encode()).hexdigest(), 16))
     for place in sorted(random.permutation(len(own))[:count]):
         yield own[place]
 
 
-def _again(cell: Cell, record: Record, store: Store) -> Agreement:
+def _again(cell: Cell, record: Record, store: Store) -> tuple[Record, Agreement]:
     """Trains a run again, a plug-in's in a process of its own, and compares."""
     now = reproduce.prepare(record)
     with Scratch() as made:
         found = reproduce.run_again(cell, Path(made), now)
-        return compare(record, found, store.arrays(cell.key), Store(Path(made)).arrays(cell.key))
+        return found, compare(record, found, store.arrays(cell.key), Store(Path(made)).arrays(cell.key))
+
+
+def leaning(pairs: Iterable[tuple[Record, Record]]) -> Iterator[str]:
+    """Tells of runs that together lean to the side of the method by more than rounding explains.
+
+    Each alone may be within what another processor changes. Rounding has no side: of the claimed accuracies less those
+    trained again, the mean is tested by Student's t, one-sided, for the method's runs and for those of uniform routing,
+    where the other side flatters.
+
+    Args:
+        pairs: each run that was trained again, as it is claimed and as it is here.
+    """
+    apart: dict[str, dict[int, float]] = {}
+    for place, (claimed, found) in enumerate(pairs):
+        if not claimed.identity.is_trial and claimed.accuracies and found.accuracies:
+            apart.setdefault(claimed.label, {})[place] = claimed.accuracies[0] - found.accuracies[0]
+    for label, values in apart.items():
+        more = statistics.paired_difference(values, dict.fromkeys(values, 0.0))
+        favours = -more.mean if label == BASELINE else more.mean
+        by_chance = more.p_value / 2 if more.kind == statistics.OVER_SEEDS else 0.0  # else all differ alike
+        if len(values) >= FEWEST and favours > LEANS and by_chance < LEANING_P:
+            yield (
+                f"{label}: {len(values)} runs claim accuracies {more.mean:+.2f} points from those reached here, "
+                "on average and to the side of the method; rounding has no side"
+            )
 
 
 def _other_settings(folder: Path, claim: ClaimedPlace) -> list[str]:

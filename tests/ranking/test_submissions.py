@@ -17,6 +17,7 @@ from routebench.options import RankOptions
 from routebench.ranking import Wanted, board_of, missed
 from routebench.ranking import _submission as submission
 from routebench.ranking._submission import about_of
+from routebench.ranking._verification import leaning
 from routebench.registry import extensions, routing
 from tests.ranking import made
 
@@ -276,6 +277,44 @@ def test_false_numbers_with_answers_that_fit_are_found_by_training_again(folder,
     assert verify("--runs", "0").code == 0, "nothing in the files speaks against it"
     found = verify("--runs", "6", "--draw", "1")  # of 8, of which 3 are false
     assert found.code == 1 and "differs: accuracy test" in found.out
+
+
+def lost(store):
+    """Uniform routing's best seed said to have failed."""
+    best = max(runs_of(store, "control"), key=lambda record: record.accuracies[0])
+    store.write_record(replace(best, status="failed", reason="OSError: no", metrics=[], files=None, arrays=None), {})
+
+
+def test_a_run_that_is_said_to_have_failed_is_drawn_and_has_to_fail_again(folder, verify):
+    repacked(folder, lost)
+    assert verify("--runs", "0").code == 0, "nothing in the files speaks against it"
+    found = verify("--runs", "8")
+    assert found.code == 1 and "then failed: OSError: no" in found.out and "now ok" in found.out
+
+
+@pytest.mark.parametrize(
+    ("role", "apart", "leans"),
+    [
+        ("method", (0.9, 0.8, 0.9), True),
+        ("method", (0.5, 0.5, 0.5), True),
+        ("method", (0.9, 0.9), False),  # too few to tell
+        ("method", (0.1, 0.1, 0.1, 0.1), False),  # within what rounding does
+        ("method", (0.9, -0.1, 0.6, -0.3), False),  # to both sides
+        ("method", (-0.9, -0.8, -0.9), False),  # against the method
+        ("control", (-0.9, -0.8, -0.9), True),  # a lower baseline flatters the method
+        ("control", (0.9, 0.8, 0.9), False),
+    ],
+)
+def test_runs_that_lean_to_one_side_together_are_told(ranked, role, apart, leans):
+    run = runs_of(Store(ranked / "own"), role)[0]
+    assert (run.label == "uniform") is (role == "control")
+
+    def with_accuracy(value):
+        metrics = [{**one, "value": value} if one["metric"] == "accuracy" else one for one in run.metrics]
+        return replace(run, metrics=metrics)
+
+    pairs = [(with_accuracy(50.0 + each), with_accuracy(50.0)) for each in apart]
+    assert ["rounding has no side" in line for line in leaning(pairs)] == [True] * leans
 
 
 def test_changed_code_in_a_submission_is_found(folder, verify):
