@@ -157,7 +157,7 @@ def failure_of(record: Record) -> tuple[str, ...]:
     """The kind of a failure: its status, and of an error its type and the first words of its message.
 
     Args:
-        record: of a run without a result.
+        record: that of a run without a result.
     """
     known = CHANGING.sub("", record.reason).split()[:FIRST_WORDS] if record.status == "failed" else []
     return record.status, *known

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from routebench.analysis import Runs, open_folder
-from routebench.engine.results import Record, Store
+from routebench.engine.results import COLUMNS, Record, Store
 from routebench.engine.suites import load_suite
 from routebench.errors import UserError, unknown
 from routebench.received import from_json, read_plain
@@ -96,6 +98,7 @@ class Board:
         results = runs.results[runs.results["metric"] != ACCURACY].astype({"metric": object, "split": object})
         results.loc[ranked, ["metric", "split"]] = ACCURACY, "test"
         results.loc[ranked, "test_iterations"] = results.loc[ranked, "iterations"]
+        results.loc[ranked, [column for column in results if column not in COLUMNS]] = pd.NA  # it is of all test images
         return replace(runs, results=results, correct=lambda _: None)
 
     def reads(self, part: str) -> bool:

@@ -261,7 +261,7 @@ def equal_shares_twice(change):
 
 
 def shown_rows(runs):
-    columns = (METHOD, Mean("Accuracy", "accuracy", "±.1", where={"split": "test"}))
+    columns = (METHOD, Mean("Accuracy", "accuracy", "±.1", where={"split": "test", "as_trained": True}))
     return [METHOD.printed(row).text for row in table_of(runs, columns).to_dict("records")]
 
 
