@@ -266,6 +266,12 @@ def _together(path: Path, beside: Path) -> Folder:
         undo.pop_all()
     weakref.finalize(found.store, shutil.rmtree, made, ignore_errors=True)
     found.store.warnings += merged.warnings
+    found.store.warnings += [
+        f"failed, and has a result in the other folder, which counts: {one}" for one in merged.replaced
+    ]
+    found.store.warnings += [
+        f"diverged, and has a result in the other folder; it counts as diverged: {one}" for one in merged.contradicted
+    ]
     if not merged.shared:
         found.store.warnings.append(APART.format(" and ".join(map(shown, (path, beside)))))
     return replace(found, origins=(path, beside))

@@ -27,6 +27,10 @@ from routebench.engine.results import (
 from routebench.errors import UserError, one_line
 from routebench.received import TENSORS, expect_folders, read_plain
 
+SHARED_OTHERWISE = {"sequence", "cells", checksum.KEY}
+"""Keys of a plan that may differ between folders: its place among the others, and runs that were added or forgotten."""
+DIVERGED = "diverged"
+"""The status of a run that failed by its method, whatever the machine."""
 OF_VERSION = {"versions", "suite_version", "seed"}
 """Keys of an identity in which a run differs from the same run by other versions and with other seeds."""
 
@@ -55,15 +59,17 @@ class Merged:
         runs: number of runs with a record.
         shared: number of runs that several folders had, with equal numbers.
         replaced: runs that failed in a folder and have a result in another, which counts.
+        contradicted: runs that diverged in a folder and have a result in another; they count as diverged.
         plans: number of plans.
         fits: number of trained networks.
-        warnings: what was damaged and is left out, a line each.
+        warnings: what was damaged and is left out, and plans that say otherwise in two folders, a line each.
     """
 
     folder: Path
     runs: int = 0
     shared: int = 0
     replaced: list[str] = field(default_factory=list)
+    contradicted: list[str] = field(default_factory=list)
     plans: int = 0
     fits: int = 0
     warnings: list[str] = field(default_factory=list)
@@ -74,9 +80,10 @@ def merge(stores: Sequence[Store], folder: Path, *, networks: bool = True) -> Me
 
     Of runs with the same key, the one that finished first is kept. All their numbers have to be equal to the last
     digit, and their raw outputs, but for times, speeds and memory, which no two executions share: the units of
-    metrics tell them apart. Provenance may differ, too. A result counts before a failure. Plans keep the order of
-    their calls, but those with newer versions of the same parts come last, and runs of newer versions take the place
-    of older results only where one was made. So the order of `stores` changes nothing.
+    metrics tell them apart. Provenance may differ, too. A result counts before a failure, which may be the machine's,
+    but not before a divergence, which is the method's own: else whoever merges replaces its bad seeds. Plans keep the
+    order of their calls, but those with newer versions of the same parts come last, and runs of newer versions take
+    the place of older results only where one was made. So the order of `stores` changes nothing.
 
     Args:
         stores: as `opened` gives them. They stay as they are, but for damaged files, which are moved to `damaged/` as
@@ -92,7 +99,7 @@ def merge(stores: Sequence[Store], folder: Path, *, networks: bool = True) -> Me
     _expect_free(folder, stores)
     found = Merged(folder)
     chosen = _chosen(stores, found)
-    plans, settings, fits = _plans(stores, chosen), _settings(stores), _fits(stores, chosen) if networks else {}
+    plans, settings, fits = _plans(stores, chosen, found), _settings(stores), _fits(stores, chosen) if networks else {}
     found.plans, found.fits = len(plans), len(fits)
     with told_when_full(folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +119,7 @@ def merge(stores: Sequence[Store], folder: Path, *, networks: bool = True) -> Me
             whole.rename(folder)
     for store in stores:
         store.tell_gone()
-    found.warnings = warnings_of(stores)
+    found.warnings += warnings_of(stores)
     return found
 
 
@@ -183,13 +190,17 @@ def _chosen(stores: Sequence[Store], found: Merged) -> dict[str, tuple[Store, Re
         known = [(store, record) for store in stores if is_key(key) and (record := _whole(store, key)) is not None]
         if not known:
             continue
-        kept, record = chosen[key] = min(known, key=_first) if len(known) > 1 else known[0]
-        others = [one for one in known if one[0] is not kept and one[1].status == "ok"]
-        for store, _ in others:
-            _expect_equal(key, *(one for one in known if one[0] is kept or one[0] is store))
-        found.shared += bool(others)
-        if record.status == "ok" and len(others) < len(known) - 1:
-            found.replaced.append(f"{_named(record)} of {kept.path}")
+        results = [one for one in known if one[1].status == "ok"]
+        best = min(results or known, key=_first) if len(known) > 1 else known[0]
+        for other in results:
+            if other is not best:
+                _expect_equal(key, *(one for one in known if one is best or one is other))
+        diverged = [one for one in known if results and one[1].status == DIVERGED]
+        chosen[key] = min(diverged, key=_first) if diverged else best
+        found.shared += len(results) > 1
+        if results and len(results) < len(known):
+            told = found.contradicted if diverged else found.replaced
+            told.append(f"{_named(best[1])} of {chosen[key][0].path}")
     found.runs = len(chosen)
     return chosen
 
@@ -204,7 +215,7 @@ def _first(one: tuple[Store, Record]) -> tuple[bool, bool, str, str]:
     """Sort key of the records of a run, whatever folder they lie in: the one that is kept comes first."""
     _, record = one
     finished = str(record.provenance.get("finished") or "~")  # after all times
-    return record.status != "ok", not record.arrays, finished, digest(record.as_dict())
+    return record.status not in ("ok", DIVERGED), not record.arrays, finished, digest(record.as_dict())
 
 
 def _expect_equal(key: str, one: tuple[Store, Record], other: tuple[Store, Record]) -> None:
@@ -283,17 +294,28 @@ def _files_of(fits: Mapping[str, tuple[Path, list[str]]]) -> Iterator[tuple[Path
         yield from ((place / name, f"fits/{key}/{name}") for name in names)
 
 
-def _plans(stores: Sequence[Store], chosen: Container[str]) -> list[dict[str, Any]]:
-    """All plans, the oldest first, each once, without runs that wait for older results to be measured again."""
+def _plans(stores: Sequence[Store], chosen: Container[str], merged: Merged) -> list[dict[str, Any]]:
+    """All plans, the oldest first, each once, without runs that wait for older results to be measured again.
+
+    Of plans with one name, that of more runs counts, else the first by its content; what they say otherwise is told.
+    """
     known: dict[str, dict[str, Any]] = {}
     before: dict[str, set[str]] = {}
+    told: dict[str, set[str]] = {}
     for store in stores:
         plans = [{**plan.head, "cells": [cell.as_dict() for cell in plan.cells]} for plan in store.plans()]
         for plan in plans:
             same = known.setdefault(plan["plan"], plan)
-            known[plan["plan"]] = max(same, plan, key=lambda one: len(one["cells"]))
+            known[plan["plan"]] = min(same, plan, key=_fullest)
+            if differing := sorted(key for key in same.keys() | plan.keys() if same.get(key) != plan.get(key)):
+                told.setdefault(plan["plan"], set()).update(differing)
         for earlier, later in pairwise(plan["plan"] for plan in plans):
             before.setdefault(later, set()).add(earlier)
+    merged.warnings += [
+        f"plan {name} says otherwise in two folders: {', '.join(sorted(keys - SHARED_OTHERWISE))}; one of them counts"
+        for name, keys in sorted(told.items())
+        if keys - SHARED_OTHERWISE
+    ]
     by_time = sorted(known.values(), key=lambda plan: (plan["created"], plan["plan"]))
     versions = {plan["plan"]: _versions(plan, chosen) for plan in by_time}
     found = []
@@ -305,6 +327,13 @@ def _plans(stores: Sequence[Store], chosen: Container[str]) -> list[dict[str, An
         by_time.remove(following)
         found.append(without(following, _waiting(following["plan"], versions)))
     return [plan for plan in found if plan["cells"]]
+
+
+def _fullest(plan: Content) -> tuple[int, str]:
+    """Sort key of plans with one name, whatever folder they lie in: the one that counts comes first."""
+    return -len(plan["cells"]), digest(
+        {key: one for key, one in plan.items() if key not in SHARED_OTHERWISE - {"cells"}}
+    )
 
 
 @dataclass

@@ -215,6 +215,45 @@ def test_a_result_counts_before_a_failure(one, other, tmp_path, call):
     assert Store(tmp_path / "failed").record(key).reason == "boom"  # a failure is kept and shown
 
 
+@pytest.mark.parametrize("status", ["diverged", "oom", "timeout", "failed"])
+def test_a_result_beside_does_not_replace_a_divergence_and_is_told(one, other, tmp_path, call, status):
+    """A machine's failure may be made good elsewhere, a method's own may not."""
+    store, key = Store(one), record_of(one, 1).stem
+    failed = replace(store.record(key), status=status, reason="boom", metrics=[], arrays=None, files=None)
+    store.write_record(failed, {})
+    stays = status == "diverged"
+    third = shutil.copytree(other, tmp_path / "third")
+    crashed = Store(shutil.copytree(one, tmp_path / "crashed"))
+    crashed.write_record(replace(failed, status="failed"), {})
+    for name, order in {"new": (one, other), "new too": (other, one)}.items():
+        done = call("merge", *order, "-o", tmp_path / name)
+        assert done.code == (3 if stays else 0) and ("count as diverged (1)" in done.out) is stays
+        assert Store(tmp_path / name).record(key).status == ("diverged" if stays else "ok")
+    for number, order in enumerate(itertools.permutations((one, third, crashed.path))):
+        left = merged(*order[:2], into=tmp_path / f"left{number}")
+        found = merged(left, order[2], into=tmp_path / f"all{number}")
+        assert Store(found).record(key).status == ("diverged" if stays else "ok"), order
+    told = open_folder(one, other).warnings
+    assert len(told) == 1 and ("it counts as diverged" if stays else "which counts") in told[0]
+
+
+def test_a_plan_that_says_otherwise_in_two_folders_is_told_and_the_order_of_folders_changes_nothing(
+    one, tmp_path, call
+):
+    other = shutil.copytree(one, tmp_path / "otherwise")
+    store = Store(other)
+    plan = store.plans()[-1]
+    cells = [cell.as_dict() for cell in plan.cells]
+    store.write_plan(plan.head["plan"], {**plan.head, "question": "Another?", "caveat": "", "cells": cells})
+    heads = []
+    for name, order in {"new": (one, other), "new too": (other, one)}.items():
+        done = call("merge", *order, "-o", tmp_path / name)
+        assert done.code == 3 and "says otherwise in two folders: " in done.error and "question" in done.error
+        heads.append(Store(tmp_path / name).plan_heads())
+    assert heads[0] == heads[1]
+    assert ["says otherwise" in one for one in open_folder(one, other).warnings] == [True]
+
+
 @pytest.fixture
 def bad(one, other, tmp_path):
     """Calls that cannot be followed, by name: the folders, the new one, and what is told."""
