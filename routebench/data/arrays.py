@@ -18,7 +18,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from routebench.data import extracted
-from routebench.data._load import stands_in, told_of_copies
+from routebench.data._load import LEAST_CLASSES, stands_in, told_of_copies
 from routebench.data.dataset import Dataset, Images
 from routebench.data.labels import described
 from routebench.data.origins import origin_in
@@ -68,8 +68,8 @@ def features(path: str) -> Dataset[Tokens]:
     Arrays stay in the file, which is mapped into memory, unless it is a compressed `.npz`.
 
     Raises:
-        UserError: the file cannot be read, an array is missing or of another type or shape, labels do not match or are
-            of a single class, a number is not finite or too large, or a mask hides a whole item.
+        UserError: the file cannot be read, an array is missing or of another type or shape, labels do not match, have
+            gaps or are of a single class, a number is not finite or too large, or a mask hides a whole item.
     """
     if asked := extracted.asked_for(path):
         try:
@@ -94,8 +94,8 @@ def npz(path: str) -> Dataset[Images]:
     `val_images` and `val_labels`, selection is by these; otherwise a stratified tenth of the training part is held out.
 
     Raises:
-        UserError: the file cannot be read, an array is missing or of another type or shape, or labels do not match, or
-            are of a single class.
+        UserError: the file cannot be read, an array is missing or of another type or shape, or labels do not match,
+            have gaps, or are of a single class.
     """
     return _dataset("npz", path, "images", _images)
 
@@ -145,10 +145,33 @@ def _dataset(
         )  # fmt: skip
         left_out = f"Not used of {made.name}: {', '.join(map(shown, others))}." if others else ""
         made = replace(made, objects=_objects(found), left_out=left_out)
+        made = _with_untrained(made, named=CLASSES in notes) if is_users else made
     _warn_of_shared(made, f"{kind}:{path}")
     if isinstance(made.train, Tokens):
         _warn_of_small(made.train, f"{kind}:{path}")
     return told_of_copies(made) if is_users else made
+
+
+def _with_untrained(made: Dataset[Any], *, named: bool) -> Dataset[Any]:
+    """The same set, which tells in `left_out` of classes without training items, as names or columns may give some.
+
+    Raises:
+        UserError: there are such classes only because of gaps in the labels.
+    """
+    labels = made.train.labels
+    trained = {*labels.any(dim=0).nonzero()[:, 0].tolist()} if labels.ndim == 2 else {*labels.tolist()}
+    untrained = [shown(name) for number, name in enumerate(made.classes) if number not in trained]
+    if not untrained or len(trained) < LEAST_CLASSES:  # of which `load` tells
+        return made
+    some = ", ".join(untrained[:5]) + (f" and {len(untrained) - 5:,} more" if len(untrained) > 5 else "")
+    if not named and labels.ndim == 1:
+        way = "number classes from 0 on without gaps, and leave items out whose class is unknown or never trained on"
+        last = made.classes[-1]
+        raise UserError(
+            f"expected training {made.train.kind} of each label from 0 to {last}, got none of {some}; {way}"
+        )
+    told = f"No training {made.train.kind} of {made.name} show these of its {len(made.classes):,} classes: {some}."
+    return replace(made, left_out=" ".join(filter(None, (made.left_out, told))))
 
 
 def _warn_of_small(tokens: Tokens, name: str) -> None:

@@ -272,6 +272,37 @@ def test_damage_anywhere_raises_nothing_else_than_one_line(tmp_path):
     assert sum(map(bool, told)) > 100 and not any("\n" in one for one in told)
 
 
+@pytest.mark.parametrize(
+    ("train", "test", "told"),
+    [
+        (np.arange(50) % 3 + 1, np.arange(20) % 3 + 1, "from 0 to 3, got none of 0; number classes from 0 on"),
+        (np.arange(50) % 3, np.arange(20) % 4, "from 0 to 3, got none of 3; "),
+        (np.r_[np.arange(49) % 3, 40], np.arange(20) % 3, "from 0 to 40, got none of 3, 4, 5, 6, 7 and 32 more; "),
+        (np.arange(50) % 2 * 2, np.arange(20) % 2, "from 0 to 2, got none of 1; "),
+    ],
+)
+@pytest.mark.parametrize("kind", ["npz", "features"])
+def test_classes_that_nothing_is_trained_on_are_refused(tmp_path, kind, train, test, told):
+    images = {f"{part}_images": np.zeros((n, 8, 8), np.uint8) for part, n in (("train", 50), ("test", 20))}
+    arrays = {**features(), **images, "train_labels": train, "test_labels": test}
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(
+        UserError, match=f"^{kind}:.*: expected training (images|tokens) of each label {told}"
+    ) as raised:
+        load(f"{kind}:{tmp_path / 'x.npz'}")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_named_classes_that_nothing_is_trained_on_are_told(tmp_path, several):
+    labels = np.eye(5, dtype=np.uint8)[np.arange(50) % 3] if several else np.arange(50) % 3
+    arrays = features(train_labels=labels, test_labels=labels[:20])
+    save_file(arrays, tmp_path / "x.safetensors", {"classes": json.dumps(list("abcde"))})
+    kind = load("token-pairs").train.kind
+    told = f"No training {kind} of features:x.safetensors show these of its 5 classes: d, e."
+    assert load(f"features:{tmp_path / 'x.safetensors'}").left_out == told
+
+
 def test_a_label_that_names_a_class_beyond_all_items_is_told(tmp_path):
     np.savez(tmp_path / "x.npz", **features(train_labels=np.where(np.arange(50) == 3, 10**15, np.arange(50) % 5)))
     with pytest.raises(UserError, match="numbered from 0 on, got the label 1000000000000000 of 70 items"):
