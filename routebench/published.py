@@ -16,7 +16,7 @@ from the defaults, as in a label's brackets; then, after `; `, the words of a va
 data set of their runs, where it is not `data`); `measured` (their metric; after `|` one that will do where a suite
 does not select as the paper did); `at` (columns of results and the value that they must have, `split=test;angle=45`;
 `iterations` is the T of the run where the paper prints none, `best of 1,2,3` where it reports the best of several).
-An error is called `test error` where accuracies are measured; `unit` is then the measured one, or `fraction` for `%`.
+Where accuracies are measured, an error is called `test error`; `unit` is the measured one, or `fraction` for `%`.
 Added when read: `rounding`, half a unit of the last printed digit; `spread`, the largest standard deviation that rounds
 to `uncertainty`, where that is one.
 """
