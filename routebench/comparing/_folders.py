@@ -254,6 +254,9 @@ def notes_of(base: Side, head: Side) -> Iterator[str]:
     yield from _grouped("Not compared, {}", ((pair.obstacle, pair) for pair in pairs))
     yield from _grouped("Run otherwise, {}: times and memory are not compared", _by_machine(pairs))
     yield from _grouped("Trained otherwise, {}: a difference may come from that", _by_recipe(pairs))
+    yield from _grouped("With other hyperparameters, {}: a difference may come from that", _by_hyperparameters(pairs))
+    yield from _grouped("Tuned otherwise, {}: a difference may come from that", _by_tuning(pairs))
+    yield from _copies(pairs)
     yield from _grouped("Of other versions, {}: a difference may come from that", _by_versions(pairs))
     yield from _grouped("The same versions of all parts, {}: what differs should be rounding", _by_code(pairs))
     versions = (
@@ -369,6 +372,37 @@ def _by_recipe(pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:
     for pair in pairs:
         ours, theirs = (cell.identity.distinct("training") for cell in (pair.base, pair.head))
         yield _changes(ours, theirs), pair
+
+
+def _by_hyperparameters(pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:
+    """Names hyperparameters of methods that differ, but for those that have their defaults."""
+    for pair in pairs:
+        ours, theirs = (cell.identity.distinct("method_params") for cell in (pair.base, pair.head))
+        yield _changes(ours, theirs), pair
+
+
+def _by_tuning(pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:
+    """Says where other trials chose the settings, or on one side none did."""
+    for pair in pairs:
+        ours, theirs = ((cell.identity.tuning or {}).get("trials") for cell in (pair.base, pair.head))
+        yield _changes({"trials": ours}, {"trials": theirs}), pair
+
+
+def _copies(pairs: list[CellPair]) -> Iterator[str]:
+    """Tells how many runs of HEAD are BASE's own measurements: no other execution ends in the same microsecond."""
+    measured = [pair for pair in pairs if {"ok"} == {pair.base.status, pair.head.status}]
+    sides = ((pair.base, pair.head) for pair in measured)
+    count = sum(bool(base.provenance.get("finished")) and _content(base) == _content(head) for base, head in sides)
+    if count:
+        yield (
+            f"The very same measurement on both sides, as in a copied folder: {count} of "
+            f"{plural(len(measured), 'run')}. Of these, nothing is learnt about HEAD."
+        )
+
+
+def _content(cell: MeasuredCell) -> tuple[str, ...]:
+    """The time when a run ended, and its numbers."""
+    return str(cell.provenance.get("finished")), *(f"{mark.spot} {mark.epoch}" for mark in cell.marks), str(cell.values)
 
 
 def _by_versions(pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:

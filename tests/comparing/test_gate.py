@@ -246,9 +246,43 @@ def test_another_recipe_is_compared_and_told(published, tmp_path):
     assert {row.verdict for row in comparison.changes if row.group.metric == "accuracy"} == {Verdict.SAME}
 
 
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"method_params": {"competition": "positions"}}, "With other hyperparameters, competition none → positions"),
+        (
+            {"tuning": {"point": {}, "score": 1.0, "trials": "0123456789abcdef"}},
+            "Tuned otherwise, trials none → 0123456789abcdef: ",
+        ),
+    ],
+)
+def test_other_hyperparameters_and_another_tuning_are_told(published, tmp_path, changed, told):
+    def other(record, arrays):
+        identity = record["identity"]
+        for name, value in changed.items():
+            identity[name] = {**(identity[name] if name == "method_params" else {}), **value}
+
+    head = write(tmp_path / "head", other, keep=headline)
+    assert sum(told in note for note in compare_folders(published, head, Wishes()).notes) == 1
+
+
+@pytest.mark.parametrize(("again", "copies"), [(0, 21), (1, 20), (21, 0)])
+def test_copies_of_the_measurements_of_base_are_counted(published, tmp_path, again, copies):
+    keys = []
+
+    def later(record, arrays):
+        keys.append(record["cell"])
+        if len(keys) <= again:
+            record["provenance"]["finished"] = "2030-01-01T00:00:00+00:00"
+
+    head = write(tmp_path / "head", later, keep=headline)
+    told = [note for note in compare_folders(published, head, Wishes()).notes if "very same measurement" in note]
+    assert [f"{copies} of 21 runs" in note for note in told] == [True] * bool(copies)
+
+
 def test_code_and_commit_do_not_have_to_agree(published, tmp_path):
     def newer(record, arrays):
-        record["provenance"]["commit"] = "1" * 40
+        record["provenance"].update(commit="1" * 40, finished="2030-01-01T00:00:00+00:00")
 
     head = write(tmp_path / "head", newer, keep=headline)
     comparison = compare_folders(published, head, Wishes())
@@ -259,7 +293,7 @@ def test_code_and_commit_do_not_have_to_agree(published, tmp_path):
 def test_other_code_of_the_same_versions_is_told_and_so_are_other_versions(published, tmp_path):
     def of(code, versions=None):
         def change(record, arrays):
-            record["provenance"]["code"] = code
+            record["provenance"].update(code=code, finished=f"2030-01-01T00:00:00+00:00 {code} {versions}")
             if versions is not None:
                 record["identity"]["versions"] = versions
 
