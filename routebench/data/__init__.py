@@ -10,7 +10,7 @@ from routebench.data._load import declared_where_missing, load, loader_of, read_
 from routebench.data.affnist import CANVAS, VARIANTS, affnist_is_there, place
 from routebench.data.backbones import pretrained
 from routebench.data.corruptions import CORRUPTIONS, SEVERITIES, corrupted
-from routebench.data.dataset import Dataset, Images, TrainingData, facts, fingerprint, stratified_split
+from routebench.data.dataset import SIZE_ALONE, Dataset, Images, TrainingData, facts, fingerprint, stratified_split
 from routebench.data.extracting import extract
 from routebench.data.folds import unfolded
 from routebench.data.official import absent, data_root
@@ -28,6 +28,7 @@ __all__ = [
     "FOLD",
     "PUBLISHED",
     "SEVERITIES",
+    "SIZE_ALONE",
     "VARIANTS",
     "Dataset",
     "Images",

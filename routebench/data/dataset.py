@@ -149,6 +149,10 @@ Part = TypeVar("Part", Images, Tokens, default=Images)
 """What a part of a data set is made of."""
 
 
+SIZE_ALONE = "its size alone"
+"""Begins the source of a data set that stands in for one whose files are not there."""
+
+
 @dataclass(frozen=True)
 class TrainingData(Generic[Part]):
     """All that training code ever sees of a data set: it cannot look at a test image. `compose` as in `Dataset`.
@@ -508,6 +512,6 @@ def _declared(stated: Mapping[str, Any], name: str, *, several: bool) -> Dataset
         held_out=part("held_out"),
         test=part("test"),
         fingerprint=hashlib.sha256(f"{stated} {several}".encode()).hexdigest()[:16],
-        source="its size alone: its files are not there",
+        source=f"{SIZE_ALONE}: its files are not there",
         conditions={"familiar": torch.zeros(stated["test"], dtype=torch.bool)},  # so that no protocol lacks any
     )

@@ -13,7 +13,7 @@ import torch
 from routebench.cache import cache_folder
 from routebench.data._load import load, loader_of
 from routebench.data.backbones import AUTOMATIC, LIBRARIES, LITE0, RANDOM, pretrained
-from routebench.data.dataset import Dataset, fingerprint
+from routebench.data.dataset import SIZE_ALONE, Dataset, fingerprint
 from routebench.data.extracting import extract
 from routebench.data.official import expect_downloads
 from routebench.data.origins import VERSION, facts_of, origin_of
@@ -92,7 +92,7 @@ class FeaturesName:
             Tokens(values, part.labels, rows=torch.arange(start, start + len(part)), origin=origin)
             for part, start in zip(parts, starts, strict=False)
         )
-        source = "its size alone: its features are not extracted"
+        source = f"{SIZE_ALONE}: its features are not extracted"
         whole = fingerprint(train, held_out, test)
         return Dataset(f"features:{self}", base.classes, train, held_out, test, whole, source)
 

@@ -157,6 +157,7 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
         ),
         finalists=wanted if runs > 1 else 1,
         repeats=runs - 1,
+        fingerprint=plan.base,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from routebench.data import load
 from routebench.engine.running._suite import write_plan
 from routebench.engine.suites import FIRST_SEED, Choices, ChosenSettings, plan
 from routebench.errors import UserError
@@ -147,3 +148,19 @@ def test_settings_that_changed_since_they_were_written_are_refused(suite, settin
     file.write_bytes(whole[:digit] + (b"1" if whole[digit : digit + 1] != b"1" else b"2") + whole[digit + 1 :])
     with pytest.raises(UserError, match=r"its checksum does not hold.*remove its line 'checksum'"):
         plan(suite(), "quick", Choices(settings=file))
+
+
+@pytest.mark.parametrize("taken", ["", "take:180:", "few:150:"])
+def test_settings_that_were_chosen_on_other_images_are_told(suite, settings, tmp_path, taken):
+    assert settings.fingerprint == load("digits200").fingerprint
+    made, file = suite(), tmp_path / "chosen.json"
+
+    def caveat(**changed):
+        replace(settings, **changed).write(file)
+        return plan(made, "quick", Choices(settings=file, data=f"{taken}digits200")).caveat
+
+    told = "digits200 has changed since (0123456789abcdef then, "
+    assert f"{told}{settings.fingerprint} now)" in caveat(fingerprint="0123456789abcdef")
+    for changed in ({}, {"fingerprint": ""}, {"fingerprint": "0123456789abcdef", "data": "mnist5k"}):
+        assert "has changed since" not in caveat(**changed)
+    assert ("fingerprint" in file.read_text()) == bool(changed["fingerprint"])

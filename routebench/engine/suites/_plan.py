@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from routebench.data import Dataset, Taken, loader_of, whole_name
+from routebench.data import SIZE_ALONE, Dataset, Taken, load, loader_of, set_of, whole_name
 from routebench.engine.results import TRIALS, Identity, PlannedTuning
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins
 from routebench.engine.suites._lineup import Choices, Starter, line_up
@@ -46,6 +46,7 @@ class Plan:
         kept: for trials, the settings of configurations that need none: the suite brings them, chosen with the same
             budget.
         tuned: the choice of settings, as facts; None where runs rest on none.
+        base: for trials, the fingerprint of the data set of whose training images they have folds.
         told: the facts that the data set states of itself, for reports that do not know it; None for one that ships.
     """
 
@@ -63,6 +64,7 @@ class Plan:
     changed: str = ""
     kept: ChosenSettings | None = None
     tuned: PlannedTuning | None = None
+    base: str = ""
     told: Mapping[str, Any] | None = None
 
     @property
@@ -118,7 +120,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
         )
     told, tuned = "", None
     if settings is not None:
-        told, tuned = _told(settings, preset, cells, choices)
+        told, tuned = _told(settings, preset, cells, choices, _now(settings, preset.data, data))
     elif suite.tuning is not None:
         told = NONE_TUNED
     changed = f"Other than in the suite's file: {', '.join(choices.changes)}." if choices.changes else ""
@@ -143,9 +145,14 @@ def count_runs(suite: Suite, preset_name: str) -> int:
 
 
 def _told(
-    settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choices: Choices
+    settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choices: Choices, now: str
 ) -> tuple[str, PlannedTuning | None]:
     """Says how the settings of all runs were chosen, and the facts of it; None where none were.
+
+    Args:
+        settings: what was chosen.
+        preset, cells, choices: what is planned.
+        now: the fingerprint of the data set that was tuned on.
 
     Raises:
         UserError: the user named the file, and it lacks a configuration.
@@ -159,13 +166,27 @@ def _told(
         )
     tuned = [settings.of(cell.identity, cell.label) for cell in cells if cell.identity.tuning]
     used = tuple({one.entry: one for one in tuned if one is not None}.values())
-    tuning = replace(settings, choices=used).told(preset.data, len(used) + len(_titles(untuned))) if used else None
+    count = len(used) + len(_titles(untuned))
+    tuning = replace(settings, choices=used).told(preset.data, count, now) if used else None
     told = NONE_TUNED if tuning is None else tuning.told
     others = _titles([cell for cell in untuned if settings.of(cell.identity, cell.label) is not None])
     if others:
         named = "; ".join([*others[:MOST_NAMED], *([f"{len(others) - MOST_NAMED} more"] * (len(others) > MOST_NAMED))])
         told += f" Chosen settings that have other values than are set here are left out as a whole: of {named}."
     return told, tuning
+
+
+def _now(settings: ChosenSettings, name: str, data: Dataset[Any]) -> str:
+    """The fingerprint of the data set that was tuned on, where its test images are used now; else empty.
+
+    Args:
+        settings: what was chosen on it.
+        name, data: what is used now.
+    """
+    if not settings.fingerprint or set_of(settings.data) != set_of(name):
+        return ""
+    found = data if settings.data == name else load(settings.data)
+    return "" if SIZE_ALONE in found.source else found.fingerprint
 
 
 def _plan_of_trials(suite: Suite, whole: Preset, starters: Sequence[Starter], choices: Choices) -> Plan:
@@ -189,7 +210,7 @@ def _plan_of_trials(suite: Suite, whole: Preset, starters: Sequence[Starter], ch
     cells = tuple(trial for trials in zip(*each, strict=True) for trial in trials)
     preset, data, _ = parts[0]
     known = replace(shipped, choices=tuple(kept.values())) if shipped is not None and kept else None
-    return replace(_plan(trying, preset, cells, data), kept=known)
+    return replace(_plan(trying, preset, cells, data), kept=known, base=load(whole_name(whole.data)).fingerprint)
 
 
 def _budget(suite: Suite, choices: Choices) -> FairTuning:

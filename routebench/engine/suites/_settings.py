@@ -91,6 +91,7 @@ class ChosenSettings:
         choices: one choice for each configuration.
         finalists, repeats: the number of trials of each configuration that were repeated, and of further seeds for
             each; 1 and 0 where one run each decided.
+        fingerprint: that of the data set of whose training images trials had folds; empty in older files.
     """
 
     suite: Annotated[str, text("the name of a suite")]
@@ -103,13 +104,15 @@ class ChosenSettings:
     choices: Annotated[Sequence[ChosenPoint], each(partial(read_table, ChosenPoint))]
     finalists: Count = 1
     repeats: Natural = 0
+    fingerprint: Annotated[str, text("a fingerprint")] = ""
 
     def write(self, file: Path) -> None:
         """Writes them as JSON, sealed by a checksum."""
         file.parent.mkdir(parents=True, exist_ok=True)
         choices = [{key: one for key, one in asdict(choice).items() if (key, one) != ("trials", "")}
                    for choice in self.choices]  # fmt: skip
-        write_text(file, checksum.sealed({"rule": RULE, **asdict(self), "choices": choices}) + "\n")
+        content = {key: one for key, one in asdict(self).items() if (key, one) != ("fingerprint", "")}
+        write_text(file, checksum.sealed({"rule": RULE, **content, "choices": choices}) + "\n")
 
     @classmethod
     def read(cls, file: Path, suite: str) -> "ChosenSettings":
@@ -138,12 +141,13 @@ class ChosenSettings:
                 raise place.wrong(f"expected one choice for {choice.title} on {choice.model}, got two")
         return found
 
-    def told(self, data: str, planned: int = 0) -> PlannedTuning:
+    def told(self, data: str, planned: int = 0, now: str = "") -> PlannedTuning:
         """Tells how they were chosen, for whoever reads results on `data` that rest on them.
 
         Args:
             data: name of a data set.
             planned: number of configurations that run; 0 for these alone.
+            now: fingerprint that the data set which was tuned on has today; empty if nobody knows.
         """
         count = len(self.choices)
         of_all = f" of {planned}" if planned > count else ""
@@ -162,6 +166,11 @@ class ChosenSettings:
             f"{facts.best} on held-out parts of the training images of {facts.data or SAME_DATA}. "
             f"{kept}{other} (trials {', '.join(self._digests)})."
         )
+        if now and self.fingerprint and now != self.fingerprint:
+            told += (
+                f" {self.data} has changed since ({self.fingerprint} then, {now} now): test images may be among those "
+                "that settings were chosen by."
+            )
         return replace(facts, told=told)
 
     @property
