@@ -389,7 +389,7 @@ def _by_tuning(pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:
 
 
 def _copies(pairs: list[CellPair]) -> Iterator[str]:
-    """Tells how many runs of HEAD are BASE's own measurements: no other execution ends in the same microsecond."""
+    """Tells how many runs of HEAD are BASE's own measurements: no other execution has the same end and all times."""
     measured = [pair for pair in pairs if {"ok"} == {pair.base.status, pair.head.status}]
     sides = ((pair.base, pair.head) for pair in measured)
     count = sum(bool(base.provenance.get("finished")) and _content(base) == _content(head) for base, head in sides)
