@@ -6,9 +6,6 @@ RUN := $(VENV)/bin/python -m
 LIGHT := $(VENV)/.light
 INSTALLED := $(VENV)/.installed
 
-# Of tests: more than cores, since a quarter of the time they wait for programs that they start; 8 at most, for memory.
-WORKERS = $(shell $(VENV)/bin/python -c "import os; print(min(8, -(-3 * os.cpu_count() // 2)))")
-
 INSTALL := $(RUN) pip install --quiet --quiet --no-compile
 # pip would compile on one core, the libraries' own tests too. What is for other versions of Python does not compile.
 COMPILE := $(RUN) compileall -q -q -j 0 -x '/tests?/' $(VENV)/lib || true
@@ -32,7 +29,7 @@ bench: $(LIGHT) ## Installs what users need, compares the routing methods on 5,0
 	@$(RUN) routebench suite accuracy $(ARGS)
 
 test: $(INSTALLED) ## Runs the tests, files side by side, the longest first. ARGS="-k NAME" goes on to pytest.
-	@$(RUN) pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(RUN) pytest -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 versions: ## Installs the lowest and the newest versions that are allowed, and runs smoke and the fast tests with each.
 	@for asked in "lowest 3.11" "newest 3.11" "newest 3.14"; do bash .ci/versions $$asked || exit; done
