@@ -10,6 +10,7 @@
 
 from routebench.analysis import figures, wording
 from routebench.analysis._answer import answer_of
+from routebench.analysis._data_sets import few_of, highest_tiers, images_in_words
 from routebench.analysis._estimate import (
     MISSING,
     Estimate,
@@ -25,7 +26,7 @@ from routebench.analysis._estimate import (
 )
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._result import Analysis, Main, Role, analysis_of
-from routebench.analysis._runs import Runs, few_of, highest_tiers, images_in_words, means_over_seeds
+from routebench.analysis._runs import Runs, means_over_seeds
 from routebench.analysis._script import run
 from routebench.analysis._table import (
     METHOD,

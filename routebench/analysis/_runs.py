@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,6 @@ from routebench.catalogue import views_of
 from routebench.declared import as_recorded
 from routebench.engine.results import COLUMNS, NOT_RUN
 from routebench.errors import UserError
-from routebench.notation import items_of
 
 LONGEST = 150  # characters of a part's name: file systems take 255 bytes, endings and analyses' names included
 WHOLE_FOLDER = "whole-folder"
@@ -223,11 +222,12 @@ class Runs:
     def accuracies(self) -> DataFrame:
         """The accuracy on all test images with the T trained with, one row per run: columns as of `values`.
 
-        A method has lost the seeds that finished without one, too.
+        A method has lost the seeds that finished without one, too, or with two that differ.
         """
         rows = self.values("accuracy", split="test", as_trained=True)
         parts = [column for column in rows if column == "epoch" or column not in {*COLUMNS, "method"}]
-        rows = rows[rows[parts].isna().all(axis=1)].drop_duplicates("cell")
+        rows = rows[rows[parts].isna().all(axis=1)].drop_duplicates(["cell", "value"])
+        rows = rows[~rows.duplicated("cell", keep=False)]
         measured, known = {self.methods[cell] for cell in rows["cell"]}, {*rows["cell"]}
         done = self.planned.loc[self.planned["status"] == "ok", "cell"]
         lacking = [cell for cell in done if cell not in known and self.methods[cell] in measured]
@@ -368,55 +368,3 @@ def means_over_seeds(values: DataFrame, by: Iterable[str] = ()) -> DataFrame:
         mean = mean_of(own, measure.whole, measure.range)
         rows.append({"method": methods[first], **dict(zip(keys, others, strict=True)), "mean": mean})
     return DataFrame(rows)
-
-
-def across_data(parts: Iterable[Runs]) -> list[tuple[Runs, ...]]:
-    """Groups of runs that differ only in the data set, with at least two data sets, sorted by name.
-
-    Some images of a set are no further data set, nor are few that train, nor other features of the same images: the
-    test images are the same, or some of the same. One of them stands for the set, the whole set before a part of it.
-    """
-    groups: dict[tuple[str, ...], dict[str, Runs]] = {}
-    for runs in sorted(parts, key=lambda runs: (few_of(runs.data)[0] is not None, runs.data != items_of(runs.data)[0])):
-        own = groups.setdefault((runs.suite, runs.preset, runs.model, runs.protocol), {})
-        own.setdefault(items_of(runs.data)[0], runs)
-    return [tuple(group[data] for data in sorted(group)) for group in groups.values() if len(group) > 1]
-
-
-def few_of(data: str) -> tuple[int | None, str]:
-    """The number of training images that the name of a data set takes, and of which set: `few:500:mnist`."""
-    found = re.fullmatch(r"few:(\d+):(.+)", data)
-    return (None, data) if found is None else (int(found[1]), found[2])
-
-
-def images_in_words(data: str, beside: Iterable[str]) -> str:
-    """`5,000 training images`, `all training images`, where data sets differ in the number of these alone.
-
-    Args:
-        data: the name of a data set.
-        beside: the names of all that are to be told apart.
-
-    Returns:
-        the name itself, where others are another set.
-    """
-    every = {*beside, data}
-    if len(every) < 2 or len({few_of(one)[1] for one in every}) > 1:
-        return data
-    count = few_of(data)[0]
-    return f"{'all' if count is None else f'{count:,}'} training images"
-
-
-def highest_tiers(parts: Iterable[Runs], group: Callable[[Runs], Hashable]) -> dict[Hashable, int]:
-    """The highest tier of the presets in each group of parts.
-
-    Args:
-        parts: runs of any suites.
-        group: what a part belongs to.
-
-    Returns:
-        group to tier. The presets of a user have the tier of `full`.
-    """
-    best: dict[Hashable, int] = {}
-    for runs in parts:
-        best[group(runs)] = max(best.get(group(runs), runs.strength.tier), runs.strength.tier)
-    return best

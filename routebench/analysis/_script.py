@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from routebench.analysis._data_sets import across_data
 from routebench.analysis._result import Analysis, name_of, reads_folder, takes_several
-from routebench.analysis._runs import WHOLE_FOLDER, Runs, across_data
+from routebench.analysis._runs import WHOLE_FOLDER, Runs
 from routebench.analysis.figures import save_svg, to_svg
 from routebench.errors import UserError
 

@@ -140,7 +140,7 @@ class FolderComparison:
     def damaged(self) -> list[str]:
         """The damage on either side, of which nobody knows what it would have changed, one line each."""
         sides = (("BASE", self.base), ("HEAD", self.head))
-        return [f"{name}: {warning}" for name, side in sides for warning in side.warnings]
+        return [f"{name}: {warning}" for name, side in sides for warning in side.damaged]
 
     @property
     def exit_code(self) -> int:

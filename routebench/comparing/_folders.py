@@ -125,8 +125,13 @@ class Side:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The damage in the folder, now or before, that has not been measured again."""
+        """The sentences about files of the folder that do not count."""
         return tuple(self.store.warnings)
+
+    @property
+    def damaged(self) -> tuple[str, ...]:
+        """The damage in the folder, now or before, that has not been measured again."""
+        return tuple(self.store.damaged)
 
     def of_methods(self, names: Collection[str]) -> "Side":
         """The runs of some methods, by any of their names; all of them for none."""

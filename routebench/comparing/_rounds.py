@@ -179,7 +179,7 @@ def _begun(results: Path, origin: RoundsOrigin) -> dict[str, int]:
 
 
 def _kept(file: Path) -> RoundsOrigin | None:
-    """The origin that a file tells; None where there is none."""
+    """Reads the origin from a file; None without a file."""
     try:
         content = from_json(read_plain(file)[0])
         base, head = (RoundSide(**content.pop(side)) for side in SIDES)

@@ -123,7 +123,7 @@ def _dataset(
         path: the file.
         what: what arrays of items are called: `features` or `images`.
         make: makes a part, by its name, of the arrays.
-        is_users: whether items are a user's, who is told which of them are in two parts.
+        is_users: whether the items are a user's own: only then are those in two parts counted.
     """
     file = _file(kind, path)
     with _told(f"{kind}:{path}"):

@@ -34,7 +34,7 @@ def fold(path: str) -> Dataset[Any]:
 
     Raises:
         UserError: the name is another, there is no such set, its training images are made anew for every epoch and
-            not of digits, or test images of a user's set are among them.
+            not of digits, or some of them are test images, too.
     """
     part, colon, name = path.partition(":")
     number, slash, count = part.partition("/")

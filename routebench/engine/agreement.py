@@ -207,11 +207,10 @@ def _unequal(then: NDArray[Any], now: NDArray[Any]) -> tuple[int, int]:
 def _is_rounding(name: str, then: NDArray[Any], now: NDArray[Any], *, elsewhere: bool) -> bool:
     """Tells whether rounding may explain how a raw output differs.
 
-    Of answers, how many are right is judged as an accuracy, and here which: images that changed sides in pairs, so that
-    the accuracy shows nothing. On the same processor there are none. On another, `ELSEWHERE` of all images may have,
-    and always two; but at most half as many as where the right ones are drawn anew, so that other answers with the
-    same accuracy never pass. Between AVX-512 and plain instructions, of 13 configurations of a preset 11 had 0 to 10 in
-    1,000; the others had 26 and 32, and numbers that differed as well.
+    The accuracy tells how many answers are right. This tells which: it counts images that changed sides in pairs, one
+    to right and one to wrong. On the same processor none may. On another, a share of `ELSEWHERE` may, and always two,
+    but at most half as many as chance gives for the same accuracy. Between AVX-512 and plain instructions, 11 of 13
+    configurations of a preset had 0 to 10 in 1,000; the others had 26 and 32, and numbers that differed as well.
     """
     if then.shape != now.shape:
         return False

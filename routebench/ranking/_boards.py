@@ -195,8 +195,8 @@ def published(board: Board, beside: Path | None = None) -> PublishedBoard:
         others = sorted({f"{one.data} in {one.model}" for one in found.parts if (one.suite, one.preset) == board.part})
         got = f"those of {', '.join(others)}" if others else "none"
         raise UserError(f"{str(folder)!r}: expected results of {board.title}, data set {board.data[0]}, got {got}")
-    if found.warnings:
-        raise UserError(f"{str(folder)!r}: expected published results that are whole, got: {found.warnings[0]}")
+    if damaged := found.store.damaged:
+        raise UserError(f"{str(folder)!r}: expected published results that are whole, got: {damaged[0]}")
     return PublishedBoard(board, runs, found.store, origin)
 
 

@@ -171,8 +171,8 @@ def leaning(pairs: Iterable[tuple[Record, Record]]) -> Iterator[str]:
     """
     apart: dict[str, dict[int, float]] = {}
     for place, (claimed, found) in enumerate(pairs):
-        if not claimed.identity.is_trial and claimed.accuracies and found.accuracies:
-            apart.setdefault(claimed.label, {})[place] = claimed.accuracies[0] - found.accuracies[0]
+        if not claimed.identity.is_trial and claimed.accuracy is not None and found.accuracy is not None:
+            apart.setdefault(claimed.label, {})[place] = claimed.accuracy - found.accuracy
     for label, values in apart.items():
         more = statistics.paired_difference(values, dict.fromkeys(values, 0.0))
         favours = -more.mean if label == BASELINE else more.mean

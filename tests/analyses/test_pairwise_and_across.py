@@ -9,8 +9,8 @@ import pytest
 from analyses.accuracy_pairwise import detectable_in, pairs_of
 from routebench import statistics
 from routebench.analysis import ALPHA, Verdict, numbers
+from routebench.analysis._data_sets import across_data
 from routebench.analysis._result import reads, reads_across
-from routebench.analysis._runs import across_data
 from routebench.analysis._table import saved
 from routebench.analysis.comparison import comparison_of, difference_between
 from routebench.analysis.contenders import ALIKE

@@ -8,7 +8,7 @@ import pytest
 from analyses.summary_over_tasks import summary_over_tasks
 from analyses.training_images import training_images
 from routebench.analysis import Verdict, images_in_words, open_folder
-from routebench.analysis._runs import across_data
+from routebench.analysis._data_sets import across_data
 from routebench.analysis._verdicts import GAINS
 from routebench.analysis.named import named_table
 from routebench.report._tabs import place_of_preset

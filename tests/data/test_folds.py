@@ -236,7 +236,7 @@ def test_sets_of_classes_that_one_object_alone_has_are_trained_or_tested_on(tmp_
 @pytest.mark.parametrize("several_of_one", [False, True])
 @pytest.mark.parametrize("fold", ["", "fold:1/3:", "take:50:"])
 def test_other_labels_on_images_of_one_object_are_refused(tmp_path, fold, several_of_one):
-    """Whether they are in one part or in two."""
+    """Images of one part, and of two."""
 
     def labels(objects):
         own = (objects + (np.arange(len(objects)) == 3)) % 2

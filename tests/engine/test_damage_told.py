@@ -295,6 +295,11 @@ def test_verifying_tells_of_results_that_no_plan_names(copied):
     store = Store(folder)
     store.verify()
     assert any(f"records/{lost['cell']}.json: no plan names its run" in told for told in store.warnings)
+    assert store.damaged == [], "it is no damage"
+    for command, exit_code in (([folder, "-o", folder.with_name("pack")], 0), ([folder, "--verify"], 0)):
+        asked = status.command if "--verify" in command else publish.command
+        done = CliRunner().invoke(asked, [*map(str, command)])
+        assert (done.exit_code, "no plan names its run" in done.stderr) == (exit_code, True)
 
 
 def test_a_damaged_plan_whose_runs_no_other_plan_names_is_told_every_time(copied, finished):

@@ -190,7 +190,7 @@ def test_a_number_that_one_side_lacks_differs(sides):
         ),
         (("failed", "RuntimeError: the matrix is singular"), ("failed", "RuntimeError: a file is missing"), False),
         (("failed", "RuntimeError: got 3 of 4 (a.py:7)"), ("failed", "RuntimeError: got 2 of 4 (a.py:9)"), True),
-        (("failed", "OSError: /tmp/a/b is full"), ("failed", "OSError: /tmp/c/d is full"), True),
+        (("failed", "OSError: /a/b is full"), ("failed", "OSError: /c/d is full"), True),
         (("failed", "the worker process died: SIGSEGV"), ("failed", "the worker process died: SIGKILL"), False),
         (("diverged", "loss in epoch 4 of training"), ("diverged", "loss in epoch 5 of training"), True),
         (("diverged", "loss in epoch 4 of training"), ("failed", "loss in epoch 4 of training"), False),

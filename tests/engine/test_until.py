@@ -263,6 +263,12 @@ def test_the_accuracy_of_some_images_is_not_taken_for_that_of_all(suite, setting
         by_seed = accuracies(runs)[runs.methods[cell.key]]
         assert by_seed[cell.identity.seed] == overall["value"]
         assert _accuracy(store, cell) == overall["value"]
+    twice = [{**overall, "value": 99.0}, overall]
+    store.write_record(replace(record, metrics=twice), {})
+    assert store.record(cell.key).accuracy is None and np.isnan(_accuracy(store, cell))
+    runs = open_folder(store.path).parts[0]
+    method = next(one.method for one in contenders_of(runs) if one.method == runs.methods[cell.key])
+    assert method.lost == {cell.identity.seed}, "a seed with two accuracies has none"
 
 
 def test_a_suite_that_names_nothing_cannot_be_asked(parts, suite_file):

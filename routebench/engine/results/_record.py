@@ -283,7 +283,7 @@ class Record(Stored):
 
     @property
     def accuracies(self) -> list[float]:
-        """Accuracy (%) on all test images with the T trained with, which a record has once or never."""
+        """Accuracy (%) on all test images with the T trained with, each that the record has."""
         wanted: tuple[Any, ...] = ("accuracy", "test", None, {})
         return [
             float(one["value"])
@@ -292,6 +292,12 @@ class Record(Stored):
             and one.get("test_iterations") in (None, self.identity.iterations)
             and one["value"] is not None
         ]
+
+    @property
+    def accuracy(self) -> float | None:
+        """The one of `accuracies`; None where there is none, or two differ."""
+        known = {*self.accuracies}
+        return known.pop() if len(known) == 1 else None
 
     inner: ClassVar[Mapping[str, type[Stored]]] = {"identity": Identity}
 

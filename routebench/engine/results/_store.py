@@ -26,7 +26,7 @@ from routebench.engine.results._pack import RECORDS, files_of, is_packed
 from routebench.engine.results._plan_table import PlanTable
 from routebench.engine.results._record import SCHEMA, Many, Record
 from routebench.engine.results._record_table import Records
-from routebench.errors import UserError, unknown
+from routebench.errors import UserError, printable, unknown
 from routebench.given import checked
 from routebench.received import expect_plain, from_json, permitted, read_plain
 
@@ -53,8 +53,9 @@ class Store:
     def __init__(self, path: Path | str):
         self.path = Path(path)
         self.warnings: list[str] = []
-        self._of_networks: set[str] = set()
-        """Sentences about damaged files. Whoever opens a store tells them, or has `tell` do so."""
+        """Sentences about files that do not count, damaged or not. Whoever opens a store tells them, or `tell` does."""
+        self._notes: set[str] = set()
+        """Those that tell of no damage."""
         self._told: set[str] = set()
         self.files = files_of(self.path)
         """The folder of the files: `path`, or for a pack its copy."""
@@ -261,25 +262,33 @@ class Store:
                 elif found := checksum.of_file(file):
                     intact += found == known
                     if found != known:
-                        self._warn_of_network(f"{name}: trained again, or changed, since {record.cell} was measured")
+                        self._note(f"{name}: trained again, or changed, since {record.cell} was measured")
                 elif self._reader.is_gone(file) and not is_packed(self.path):  # which may hold no networks
                     gone.append(name)
         if unnamed := sorted(self._reader.unnamed()):
             told = f"records/{unnamed[0]}.json" + (f" and {len(unnamed) - 1} more" if len(unnamed) > 1 else "")
-            self.warnings.append(f"{told}: no plan names its run, which counts nowhere until a suite plans it")
+            self._note(f"{told}: no plan names its run, which counts nowhere until a suite plans it")
         if gone := sorted({*gone}):
             told = f"{gone[0]} is" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more files of networks are"
-            self._warn_of_network(f"{told} not there; what needs a network trains it again")
+            self._note(f"{told} not there; what needs a network trains it again")
         return count, intact
 
     @property
     def damaged(self) -> list[str]:
-        """The warnings so far of plans, records and raw outputs that do not count; networks can be trained again."""
-        return [warning for warning in self.warnings if warning not in self._of_networks]
+        """The warnings so far of damaged plans, records and raw outputs; a lost network can be trained again."""
+        return [warning for warning in self.warnings if warning not in self._notes]
 
-    def _warn_of_network(self, warning: str) -> None:
-        self.warnings.append(warning)
-        self._of_networks.add(warning)
+    def _note(self, sentence: str) -> None:
+        """Adds a sentence that tells of no damage to `warnings`, once."""
+        self._reader.warn(sentence)
+        self._notes.add(printable(sentence))
+
+    def _plans_told(self) -> list[PlanTable]:
+        """All plans, the oldest first; tells of runs that do not count, for they are on other data."""
+        found = self._reader.plans()
+        for sentence in plans.on_other_data(found):
+            self._note(sentence)
+        return found
 
     def _sum(self, key: str) -> str:
         """The checksum of a run's raw outputs in its record; empty if unknown."""
@@ -348,17 +357,14 @@ class Store:
         (`not run` if there is no record) and reason. The newest plans come last.
         """
         self.check_schema()
-        tables = self._reader.plans()
-        found = plans.planned(tables, self._reader.outcomes())
-        for sentence in plans.on_other_data(tables):
-            self._reader.warn(sentence)
+        found = plans.planned(self._plans_told(), self._reader.outcomes())
         self._reader.tell_gone({*found["cell"]})
         self._reader.tell_lacking(*found.loc[found["reason"] == LOST, "cell"])  # not those that no plan needs any more
         return found
 
     def superseded(self) -> set[str]:
         """Runs of earlier code, options or training, whose place newer plans have given to others."""
-        return plans.superseded(self._reader.plans())
+        return plans.superseded(self._plans_told())
 
     def forget(self, label: str, *, only_count: bool = False) -> dict[str, int]:
         """Removes a method from all plans, and its records with their arrays.
@@ -443,14 +449,15 @@ def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:
 def load_results(path: Path | str) -> "pd.DataFrame":
     """The results in a folder, one row per metric value.
 
-    Results of earlier code, options or training are left out where a newer call of the suite has taken their place;
-    their records stay in the folder.
+    Results of earlier code, options or training are left out where a newer call of the suite has taken their place, and
+    those on other data than the newest call's of the same name; their records stay in the folder.
 
     A run without a result has one row, with its status, its reason and no value. `iterations` is T in training,
     `test_iterations` T in testing; both are missing for methods without. Further coordinates of a protocol, such as
     `batch`, are columns at the end.
 
-    What is damaged in the folder is logged as a warning of `routebench`, every time until it is measured again.
+    What is damaged in the folder is logged as a warning of `routebench`, every time until it is measured again, and so
+    is what is left out for its data.
 
     Raises:
         UserError: there is no such folder, nothing was measured in it, or it has another schema version.

@@ -171,5 +171,5 @@ class Display:
 def _outcome(record: Record, seconds: float) -> str:
     if record.status != "ok":
         return f"{record.status} after {seconds:.0f} s: {record.reason}"
-    found = f"{record.accuracies[0]:.2f} %" if record.accuracies else "ok"
+    found = "ok" if record.accuracy is None else f"{record.accuracy:.2f} %"
     return f"{found} in {seconds:.0f} s"

@@ -69,4 +69,5 @@ def _entry(cell: Cell) -> Entry:
 def _accuracy(store: Store, cell: Cell) -> float:
     """Accuracy on test images with the T of training, in per cent; NaN without a result."""
     record = store.record(cell.key)
-    return next(iter(record.accuracies), math.nan) if record is not None and record.status == "ok" else math.nan
+    known = record.accuracy if record is not None and record.status == "ok" else None
+    return math.nan if known is None else known
