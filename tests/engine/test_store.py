@@ -262,9 +262,9 @@ def test_runs_on_other_images_of_the_same_name_do_not_count_and_are_told(planned
     assert {*store.planned()["cell"]} == {cell.key for cell in other.cells}
     assert {*store.superseded()} == {cell.key for cell in planned.cells}
     (told,) = store.warnings
-    assert f"{', '.join(labels[1:])}: run on other data of the name 'digits200'" in told
+    assert f"runs of {', '.join(labels[1:])} do not count: the data 'digits200' have changed since" in told
     assert store.damaged == [], "it is no damage: such a folder is published"
-    with pytest.raises(UserError, match="run on other data"):  # of the others, none has a result on the newer images
+    with pytest.raises(UserError, match="have changed since"):  # of the others, none has a result on the newer images
         load_results(store.path)
     write_plan(on_other_images(planned), again := Store(store.path))
     assert len(again.planned()) == len(planned.cells)

@@ -217,8 +217,8 @@ def on_other_data(plans: Sequence[PlanTable]) -> list[str]:
         head, labels = plans[int(own["plan"].iloc[0])].head, sorted({*own["label"]})
         some = ", ".join(labels[:5]) + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
         told.append(
-            f"{head['suite']}, {preset_in_words(head['preset'])}: {some}: run on other data of the name "
-            f"{own['data'].iloc[0]!r} than the newest plan; not counted, until the suite runs them on these"
+            f"{head['suite']}, {preset_in_words(head['preset'])}: runs of {some} do not count: the data "
+            f"{own['data'].iloc[0]!r} have changed since; the suite with these methods measures them again"
         )
     return told
 
