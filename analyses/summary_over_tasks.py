@@ -17,6 +17,7 @@ from routebench.analysis import (
     Verdict,
     analysis_of,
     best_first,
+    data_sets_of,
     few_of,
     figures,
     palette,
@@ -24,7 +25,6 @@ from routebench.analysis import (
     wording,
 )
 from routebench.analysis.named import NamedPair, named_gains, named_pairs
-from routebench.notation import items_of
 from routebench.statistics import (
     interquartile_mean_over_tasks,
     performance_profile,
@@ -99,8 +99,8 @@ def _once_a_task(parts: Iterable[Runs]) -> list[Runs]:
     It is the strongest preset; of equals, the one that compares most. All training images go before few.
     """
     tasks: dict[tuple[str, str], list[Runs]] = {}
-    for runs in (runs for runs in parts if runs.primary):
-        tasks.setdefault((items_of(runs.data)[0], runs.model), []).append(runs)
+    for runs, data in data_sets_of(runs for runs in parts if runs.primary).items():
+        tasks.setdefault((data, runs.model), []).append(runs)
 
     def worth(runs: Runs) -> tuple[bool, int, int]:
         return few_of(runs.data)[0] is None, runs.strength.tier, len(runs.primary["pairs"])

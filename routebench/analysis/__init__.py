@@ -10,7 +10,7 @@
 
 from routebench.analysis import figures, wording
 from routebench.analysis._answer import answer_of
-from routebench.analysis._data_sets import few_of, highest_tiers, images_in_words
+from routebench.analysis._data_sets import data_sets_of, few_of, highest_tiers, images_in_words
 from routebench.analysis._estimate import (
     MISSING,
     Estimate,
@@ -75,6 +75,7 @@ __all__ = [
     "best_first",
     "by_method",
     "corrected",
+    "data_sets_of",
     "difference",
     "few_of",
     "figures",

@@ -7,16 +7,31 @@ from routebench.analysis._runs import Runs
 from routebench.notation import items_of
 
 
+def data_sets_of(parts: Iterable[Runs]) -> dict[Runs, str]:
+    """The name of each part's data set.
+
+    Some images of a set are no further data set, nor are few that train, nor other features of the same images, nor a
+    copy by another name: the test images are the same, or some of the same.
+    """
+    known = {runs: items_of(runs.data)[0] for runs in parts}
+    of_images: dict[str, set[str]] = {}
+    for runs, name in known.items():
+        of_images.setdefault(runs.fingerprint or name, set()).add(name)
+    return {
+        runs: min(set().union(*(names for names in of_images.values() if name in names)))
+        for runs, name in known.items()
+    }
+
+
 def across_data(parts: Iterable[Runs]) -> list[tuple[Runs, ...]]:
     """Groups of runs that differ only in the data set, with at least two data sets, sorted by name.
 
-    Some images of a set are no further data set, nor are few that train, nor other features of the same images: the
-    test images are the same, or some of the same. One of them stands for the set, the whole set before a part of it.
+    One part stands for each set: that on all its images, if there is one.
     """
     groups: dict[tuple[str, ...], dict[str, Runs]] = {}
-    for runs in sorted(parts, key=lambda runs: (few_of(runs.data)[0] is not None, runs.data != items_of(runs.data)[0])):
-        own = groups.setdefault((runs.suite, runs.preset, runs.model, runs.protocol), {})
-        own.setdefault(items_of(runs.data)[0], runs)
+    by_worth = sorted(parts, key=lambda one: (few_of(one.data)[0] is not None, one.data != items_of(one.data)[0]))
+    for runs, name in data_sets_of(by_worth).items():
+        groups.setdefault((runs.suite, runs.preset, runs.model, runs.protocol), {}).setdefault(name, runs)
     return [tuple(group[data] for data in sorted(group)) for group in groups.values() if len(group) > 1]
 
 

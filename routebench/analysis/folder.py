@@ -48,8 +48,8 @@ class Folder:
         store: that reads the folder.
         kept: its records.
         parts: one per suite, preset, data set and model, the newest plan first.
-        plans: for each part, by its name, the plan file's content without its runs, and in `tunings` how all
-            its plans chose settings, the newest first.
+        plans: for each part, by its name, the plan file's content without its runs; in `tunings` how all its plans
+            chose settings, the newest first; in `added` the number of configurations to which seeds were added.
         origins: the folders that it was put together from, the user's own first; empty where it is one.
     """
 
@@ -106,7 +106,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
     shipped = {suite["name"] for suite in catalogue(kinds=("suites",))["suites"]}
     heads = (_in_words_of_today(plan) if plan["suite"] in shipped else plan for plan in store.plan_heads())
     content = {plan["plan"]: plan for plan in heads}
-    told = store.told()
+    told, begun = store.told(), store.first_planned()
     for plan, cells, model in _split(planned, content):
         facts = content[plan]
         own = results[results["cell"].isin(cells["cell"])]
@@ -119,10 +119,12 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
             hyperparameters=_settings_in(kept, "method_params"), tuning=_settings_in(kept, "tuning"),
             primary=_primary_of(facts, cells, content), trials=_trials_of(facts),
             yours=_yours_of(cells, content, packed=is_packed(path)), told=told.get(names["data"]),
+            fingerprint=next((one.data_fingerprint for one in map(kept.identity_of, cells["cell"]) if one), ""),
         )  # fmt: skip
         parts.append(part)
         others = [content[name] for name in reversed([*cells["plan"].unique()])]
-        plans[part.name] = {**facts, "tunings": [*filter(None, map(tuning_of, [facts, *others]))]}
+        tunings = [*filter(None, map(tuning_of, [facts, *others]))]
+        plans[part.name] = {**facts, "tunings": tunings, "added": _with_added_seeds(part, begun, kept)}
     if not parts:  # plans of no method and no model, which no suite makes
         raise NothingPlanned(path, store.warnings)
     return Folder(store, kept, tuple(parts), plans)
@@ -176,6 +178,29 @@ def _primary_of(
     first = plan.get("primary") or named[0]["primary"]
     distinct = {json.dumps(pair, sort_keys=True): pair for pair in pairs}
     return {**first, "first": max(one["primary"]["first"] for one in named), "pairs": [*distinct.values()]}
+
+
+def _with_added_seeds(runs: Runs, begun: Mapping[str, str], kept: Records) -> int:
+    """Counts the configurations to which seeds were added when two or more of their runs had ended.
+
+    Seeds of a second stage do not count: their rule keeps the coverage of intervals.
+
+    Args:
+        runs: a part.
+        begun: when each run was planned first, by key.
+        kept: the folder's records.
+    """
+    planned = runs.planned if runs.first is None else runs.planned[runs.planned["seed"] < runs.first]
+    of_plans = planned.assign(begun=planned["cell"].map(begun))
+    entries = of_plans.groupby(["label", "method_params", "model", "iterations"], dropna=False, sort=False)
+    again = entries["begun"].transform("nunique") > 1
+    found = 0
+    for _, own in of_plans[again].groupby(entries.ngroup()[again]):
+        last = own["begun"].max()
+        records = map(kept.get, own.loc[own["begun"] < last, "cell"])
+        ends = sorted(record.provenance.get("finished", "") for record in records if record is not None)
+        found += len(ends) > 1 and ends[1] < last  # times in UTC, as ISO 8601 writes them
+    return found
 
 
 def _settings_in(kept: Records, kind: str) -> Callable[[str], Mapping[str, Any]]:

@@ -118,7 +118,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
         command=command,
         besides=besides,
         warnings=(*_warnings(identities, provenance, several), *_doubts(records)),
-        told=(*_told(without_tuning(plan), runs, records), *runs.not_measured),
+        told=(*_told(without_tuning(plan), runs, records), *_added(plan), *runs.not_measured),
         tuned=tuned_of(runs.data, _tunings(plan), _configurations(records)),
         settings=_differing(records),
     )
@@ -233,6 +233,15 @@ def _told(told: str, runs: Runs, records: list[Record]) -> Iterator[str]:
     if unknown:
         count = wording.plural(unknown, "run")
         yield f"The code of {count} of {len(records)} is not known to be that of today's versions."
+
+
+def _added(plan: Mapping[str, Any]) -> Iterator[str]:
+    """Tells that seeds were added after a first look, for which no interval makes up."""
+    if count := plan.get("added", 0):
+        yield (
+            f"Seeds were added to {wording.plural(count, 'configuration')} when their first runs had ended. Intervals "
+            "treat all seeds as planned at once: they are too narrow if results decided that seeds are added."
+        )
 
 
 def _parts_of(known: Identity) -> Iterator[tuple[str, str, int | None]]:

@@ -177,6 +177,10 @@ def test_only_runs_that_differ_in_their_data_stand_together() -> None:
     parts = [replace(a, data=name) for name in names]
     assert across_data(parts) == [], "the test images are the same, or some of the same"
     assert across_data([*parts, b]) == [(parts[3], b)]
+    one, copy = (replace(part, fingerprint="0123456789abcdef") for part in (a, b))
+    assert across_data([one, copy]) == []
+    features, other = replace(a, data="features:net@96:b", fingerprint="fedcba9876543210"), on("c")
+    assert across_data([features, copy, one, other]) == [(copy, other)], "a copy's features are those of the set"
     across = analyses["accuracy-across-data"]
     assert (reads(across, "accuracy"), reads_across(across, "accuracy"), reads_across(across, "cost")) == (0, 1, 0)
     assert not reads_across(analyses["accuracy-table"], "accuracy")
@@ -190,7 +194,8 @@ def test_a_page_of_two_data_sets_has_a_part_for_both_and_of_one_has_none(tmp_pat
     write_folder(tmp_path, records)
     alone = write_report(tmp_path).page.read_text(encoding="utf-8")
     for record in others:
-        record["identity"]["data"], record["cell"] = "other", record["cell"][::-1]
+        record["identity"] |= {"data": "other", "data_fingerprint": "fedcba9876543210"}
+        record["cell"] = record["cell"][::-1]
     write_folder(tmp_path, others, time=1)
     text = write_report(tmp_path).page.read_text(encoding="utf-8")
     assert 'id="accuracy-quick-capsnet-small-across-data"' not in alone

@@ -61,14 +61,14 @@ def test_comparisons_stand_beside_each_other_for_each_number_of_training_images(
 def test_numbers_of_training_images_need_two_of_one_data_set(runs):
     few = fewer_images(runs, 500)
     assert training_images((runs,)) is None and training_images((few,)) is None
-    assert training_images((runs, replace(few, data="few:500:another"))) is None
+    assert training_images((runs, replace(few, data="few:500:another", fingerprint="of others"))) is None
     assert training_images((runs, replace(few, model="another"))) is None
     assert training_images((replace(runs, primary={}), few)) is None
     assert training_images((few, fewer_images(runs, 50))) is not None
 
 
 def test_few_training_images_are_no_further_task(runs):
-    few, another = fewer_images(runs, 500), replace(runs, data="another")
+    few, another = fewer_images(runs, 500), replace(runs, data="another", fingerprint="of others")
     assert summary_over_tasks((runs, few)) is None
     pair, beside = summary_over_tasks((runs, another)), summary_over_tasks((runs, few, another))
     assert pair.shown().equals(beside.shown())
@@ -77,7 +77,7 @@ def test_few_training_images_are_no_further_task(runs):
 
 
 def test_what_is_not_shown_is_named(runs):
-    few, elsewhere = fewer_images(runs, 500), replace(runs, data="another")
+    few, elsewhere = fewer_images(runs, 500), replace(runs, data="another", fingerprint="of others")
     pairs = runs.primary["pairs"]
     fewer = replace(few, primary={**few.primary, "pairs": pairs[1:]})
     found = training_images((runs, fewer, elsewhere, fewer_images(elsewhere, 50)))
@@ -92,7 +92,7 @@ def test_what_is_not_shown_is_named(runs):
 
 def test_few_training_images_are_no_further_data_set_and_stand_behind_all(runs):
     few = replace(fewer_images(runs, 500), preset=runs.preset)
-    another = replace(runs, data="another")
+    another = replace(runs, data="another", fingerprint="of others")
     assert across_data((few, runs)) == []
     assert across_data((few, runs, another)) == across_data((runs, another)) == [(another, runs)]
     assert across_data((few, another)) == [(another, few)]

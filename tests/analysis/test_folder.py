@@ -11,6 +11,7 @@ from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report import _page as page
 from routebench.report import write_report
+from routebench.report._origins import origins_of
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs, results_of
 
@@ -165,3 +166,28 @@ def test_a_script_without_anything_to_show_ends_with_a_code(tmp_path, monkeypatc
         run(analyses["gain-over-uniform"])
     assert ended.value.code == code
     assert capsys.readouterr().err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("calls", "told"),
+    [
+        ({1: 3, 8: 5}, 7),
+        ({1: 3, 8: 4, 9: 5}, 7),
+        ({1: 5, 8: 5}, 0),
+        ({1: 5, 8: 3}, 0),
+        ({1: 1, 8: 5}, 0),  # one seed has no interval
+        ({0: 3, 1: 5}, 0),  # when one run had ended
+    ],
+)
+def test_seeds_that_are_added_after_results_are_told(tmp_path, calls, told) -> None:
+    few = {name: METHODS[name] for name in ("dynamic", "em", "uniform")}
+    whole = made_up_records(methods=few, seeds=5, failures=False)
+    for time, count in calls.items():
+        write_folder(tmp_path, [one for one in whole if one["identity"]["seed"] < count], f"quick{time}", time=time)
+    for file in (tmp_path / "plans").iterdir():  # one preset, several calls
+        file.write_text(sealed({**json.loads(file.read_text()), "preset": "quick"}))
+    (part,) = (folder := open_folder(tmp_path)).parts
+    plan = folder.plans[part.name]
+    assert plan["added"] == told
+    caveats = " ".join(origins_of(part, plan, folder.records(part), None).told)
+    assert ("Seeds were added to 7 configurations" in caveats) == bool(told)

@@ -283,7 +283,8 @@ def test_one_across_data_sets_likewise(tmp_path, registered) -> None:
     methods = {name: METHODS[name] for name in ("none", "uniform")}
     records, others = (made_up_records(seeds=2, methods=methods) for _ in range(2))
     for record in others:
-        record["identity"]["data"], record["cell"] = "other", record["cell"][::-1]
+        record["identity"] |= {"data": "other", "data_fingerprint": "fedcba9876543210"}
+        record["cell"] = record["cell"][::-1]
     write_folder(tmp_path, records)
     write_folder(tmp_path, others, time=1)
     text = write_report(tmp_path).page.read_text(encoding="utf-8")

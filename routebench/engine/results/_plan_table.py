@@ -223,6 +223,14 @@ def on_other_data(plans: Sequence[PlanTable]) -> list[str]:
     return told
 
 
+def first_planned(plans: Sequence[PlanTable]) -> dict[str, str]:
+    """When each run was planned first, by key; `plans` come with the oldest first."""
+    found: dict[str, str] = {}
+    for plan in reversed(plans):
+        found |= dict.fromkeys(plan.facts["cell"].items(), plan.head["created"])
+    return found
+
+
 def superseded(plans: Sequence[PlanTable]) -> set[str]:
     """Runs that older plans name, and that do not count any more."""
     cells = [str(cell) for plan in plans for cell in plan.facts["cell"].items()]

@@ -346,6 +346,10 @@ class Store:
         """All plans without their runs, the oldest first."""
         return [plan.head for plan in self.plans()]
 
+    def first_planned(self) -> dict[str, str]:
+        """When each run was planned first, by key."""
+        return plans.first_planned(self.plans())
+
     def told(self) -> dict[str, dict[str, Any]]:
         """The facts of data sets that plans tell, by the set's name in plans: of those that do not ship."""
         return {head["told"]["data"]: head["told"] for head in self.plan_heads() if "told" in head}
