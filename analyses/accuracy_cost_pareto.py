@@ -70,6 +70,10 @@ def accuracy_cost_pareto(parts: tuple[Runs, ...]) -> Analysis | None:
     )
 
 
+Place = tuple[str, str, int]
+"""Label, network and T, which is 0 for a method without iterations."""
+
+
 @dataclass(frozen=True)
 class Front:
     """One accuracy suite on one data set and network with the cost of its methods.
@@ -143,31 +147,35 @@ def _step_costs(measure: Runs, runs: Runs, entries: Iterable[Method]) -> dict[Me
     timed, chosen = _tuned(measure), _tuned(runs)
     found = {}
     for method in entries:
-        steps = method.iterations or 0
-        if timed and timed.get((method.label, steps)) != chosen.get((method.label, steps)):
+        place = _place(method)
+        if timed and timed.get(place) != chosen.get(place):
             continue
         for label in (method.label, method.label.partition("[")[0]):
-            if (label, steps) in training:
-                own = label == method.label and (bool(timed) or (method.label, steps) not in chosen)
-                known = {"cost": training[label, steps], "borrowed": not own}
-                found[method] = known | {"inference": inference.get((label, steps), Estimate()).mean}
+            if (other := (label, *place[1:])) in training:
+                own = label == method.label and (bool(timed) or place not in chosen)
+                known = {"cost": training[other], "borrowed": not own}
+                found[method] = known | {"inference": inference.get(other, Estimate()).mean}
                 break
     return found
 
 
-def _tuned(runs: Runs) -> dict[tuple[str, int], list[str]]:
-    """The tuned settings of each label and T, in words; empty where nothing was tuned."""
-    found: dict[tuple[str, int], set[str]] = {}
+def _place(method: Method) -> Place:
+    return method.label, method.model, method.iterations or 0
+
+
+def _tuned(runs: Runs) -> dict[Place, list[str]]:
+    """The tuned settings of each place, in words; empty where nothing was tuned."""
+    found: dict[Place, set[str]] = {}
     for cell, method in runs.methods.items():
         if point := runs.tuning(cell).get("point"):
-            found.setdefault((method.label, method.iterations or 0), set()).add(repr(sorted(point.items())))
+            found.setdefault(_place(method), set()).add(repr(sorted(point.items())))
     return {place: sorted(own) for place, own in found.items()}
 
 
-def _by_place(measure: Runs, metric: str) -> dict[tuple[str, int], Estimate]:
-    """The cost of a step by label and T."""
+def _by_place(measure: Runs, metric: str) -> dict[Place, Estimate]:
+    """The cost of a step, by place."""
     table, _ = cost.step_costs(measure, cost.WHOLE, metric)
-    return {(row["method"].label, row["method"].iterations or 0): row["mean"] for row in table.to_dict("records")}
+    return {_place(row["method"]): row["mean"] for row in table.to_dict("records")}
 
 
 def _fit_costs(runs: Runs, entries: Mapping[Method, Contender]) -> dict[Method, dict[str, Any]]:

@@ -6,6 +6,7 @@ from routebench.analysis import (
     METHOD,
     Analysis,
     Column,
+    Method,
     Runs,
     analysis_of,
     best_first,
@@ -37,10 +38,10 @@ def selection_on_test(runs: Runs) -> Analysis | None:
     if not any(one.method in picked for one in measured):
         return None
     table = best_first(DataFrame([_row(one, picked.get(one.method, {})) for one in measured]), "mean")
-    highest: dict[str, float] = {}
+    highest: dict[Method, float] = {}
     for method, values in picked.items():
-        highest[method.label] = max(*values.values(), highest.get(method.label, 0.0))
-    table["best_of_all"] = [highest.get(method.label) for method in table["method"]]
+        highest[method.family] = max(*values.values(), highest.get(method.family, 0.0))
+    table["best_of_all"] = [highest.get(method.family) for method in table["method"]]
     return Analysis(
         title="What selection on the test images adds",
         reading="How much would choosing the best epoch by test images add?",

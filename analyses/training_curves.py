@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame, concat
 
-from routebench.analysis import Analysis, Column, Method, Runs, analysis_of, figures, palette, run, wording
+from routebench.analysis import Analysis, Column, Method, Runs, analysis_of, figures, run, wording
 from routebench.analysis.comparison import comparison_of
 
 NONE_HELD_OUT = "All images trained, and none were held out: the table has training losses."
@@ -26,8 +26,10 @@ def training_curves(runs: Runs) -> Analysis | None:
     points = points[points["epoch"].notna()]
     if points.empty:
         return None
-    label, steps = points["method"].map(attrgetter("label")), [method.iterations or 0 for method in points["method"]]
-    points = points.astype({"epoch": int}).assign(label=label, iterations=steps)
+    label = points["method"].map(attrgetter("family.exact"))
+    points = points.astype({"epoch": int}).assign(
+        label=label, iterations=[method.iterations or 0 for method in points["method"]]
+    )
     curves = points.groupby(["label", "iterations", "metric", "epoch"])["value"]
     table = DataFrame(curves.agg(mean="mean", low="min", high="max", seeds="count")).reset_index()
     if table["epoch"].max() < 2:  # a point is no curve
@@ -59,7 +61,7 @@ def training_curves(runs: Runs) -> Analysis | None:
 
 def _at_best(table: DataFrame, runs: Runs) -> DataFrame:
     """The rows of each label's best T, or of its smallest if no test accuracy is known."""
-    ranked = [(method.label, method.iterations or 0) for method in comparison_of(runs).measured["method"]]
+    ranked = [(method.family.exact, method.iterations or 0) for method in comparison_of(runs).measured["method"]]
     rows = []
     for label, part in table.groupby("label"):
         best = next((steps for name, steps in ranked if name == label), int(part["iterations"].min()))
@@ -78,8 +80,9 @@ def _draw(axes: Axes, curves: DataFrame, runs: Runs) -> None:
     figures.accuracy_axis(axes, [*curves["low"], *curves["high"]])
     ends: dict[str, float] = {}
     colours: dict[str, str] = {}
+    of_labels = {method.family.exact: runs.colour(method) for method in runs.methods.values()}
     for label, line in curves.groupby("label"):
-        colour = runs.colours.get(str(label), palette.MUTED)
+        colour = of_labels[str(label)]
         marker = "o" if len(line) < 3 else None
         sns.lineplot(data=line, x="epoch", y="mean", ax=axes, color=colour, marker=marker)
         axes.fill_between(line["epoch"], line["low"], line["high"], color=colour, alpha=0.12, linewidth=0)

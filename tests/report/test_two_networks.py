@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import replace
 
+import pandas
 import pytest
 from rich.console import Console
 
@@ -20,6 +21,7 @@ from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
 
 FEW = {name: METHODS[name] for name in ("none", "uniform", "cnn")}
+TWO = {name: METHODS[name] for name in ("dynamic", "em")}
 SMALL, LARGE = "capsnet-small", "capsnet"
 
 
@@ -134,3 +136,13 @@ def test_progress_names_the_network(tmp_path) -> None:
         cells[0], make_record(cells[0], "failed", "no", Measurement([]), {"seconds": 1.0})
     )
     assert f" on {cells[0].identity.model}, seed 0: failed" in str(told)
+
+
+@pytest.mark.parametrize("name", ["iteration-matrix", "training-curves"])
+def test_a_method_in_two_networks_of_one_part_is_not_averaged_over_them(name) -> None:
+    small, large = ([record for record in records_of(lead=20.0, methods=TWO) if record["identity"]["model"] == model]
+                    for model in (SMALL, LARGE))  # fmt: skip
+    both, *alone = (analyses[name](made_up_runs(records)).table for records in ([*small, *large], small, large))
+    values = "accuracy" if "accuracy" in both else "mean"
+    assert sorted(both[values]) == sorted(pandas.concat(alone)[values])
+    assert both["label"].nunique() == 2 * alone[0]["label"].nunique()
