@@ -10,8 +10,6 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from torch import Tensor
-
 from routebench.data.dataset import Dataset, Images
 from routebench.data.official import no_downloads
 from routebench.data.seal import expect_unsealed, unsealed
@@ -205,7 +203,7 @@ def _read(name: str) -> Dataset[Any]:
         data = data.looked_at(name)
         data = data if any(_declaring) else told_of_copies(data)  # black images stand in for others
     if data.compose is None and not _declaring:  # of a composed set, `train` is one example; of a stand-in, no data
-        _expect_classes(name, data.train.labels)
+        _expect_classes(name, data)
     return data
 
 
@@ -236,8 +234,17 @@ def digests(part: Images | Tokens) -> Iterator[bytes]:
     return (hashlib.sha256(item).digest() for item in part.each())
 
 
-def _expect_classes(name: str, labels: Tensor) -> None:
-    """Raises UserError for training labels of one class, about which every network is right."""
+def _expect_classes(name: str, data: Dataset[Any]) -> None:
+    """Raises UserError for labels in a form for several classes where each item has one, and for a single class.
+
+    Of the latter, every network is right.
+    """
+    parts, labels = (data.train, data.held_out, data.test), data.train.labels
+    if all(part.labels.ndim == 2 and bool((part.labels.sum(dim=1) == 1).all()) for part in parts):
+        raise UserError(
+            f"data set {name!r}: expected labels (n,), for each item has one class, got one-hot rows; write the number "
+            "of each class, as in labels.argmax(1)"
+        )
     occurring = labels.any(dim=0).nonzero()[:, 0].tolist() if labels.ndim == 2 else [*{*labels.tolist()}]
     if len(occurring) < LEAST_CLASSES:
         got = f"{occurring[0]} alone" if occurring else "none"

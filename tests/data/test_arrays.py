@@ -124,6 +124,10 @@ WRONG = {
     "marks below zero": ({"train_labels": np.full((50, 5), -1)}, "of 0 and 1, got values from -1 to -1"),
     "marks of no class": ({"train_labels": np.ones((50, 0), int)}, r"got int64 \(50, 0\)"),
     "a single class": ({"train_labels": np.zeros((50, 1), int)}, "at least two classes, got 0 alone"),
+    "one class an item": (
+        {f"{part}_labels": np.eye(5, dtype=int)[np.arange(count) % 5] for part, count in (("train", 50), ("test", 20))},
+        r"for each item has one class, got one-hot rows; .* labels.argmax\(1\)",
+    ),
     "no class of several": (
         {"train_labels": np.zeros((50, 5), int), "test_labels": np.eye(5, dtype=int)[np.arange(20) % 5]},
         "at least two classes, got none",
@@ -295,7 +299,7 @@ def test_classes_that_nothing_is_trained_on_are_refused(tmp_path, kind, train, t
 
 @pytest.mark.parametrize("several", [False, True])
 def test_named_classes_that_nothing_is_trained_on_are_told(tmp_path, several):
-    labels = np.eye(5, dtype=np.uint8)[np.arange(50) % 3] if several else np.arange(50) % 3
+    labels = np.eye(5, dtype=np.uint8)[:3].cumsum(0)[np.arange(50) % 3] if several else np.arange(50) % 3
     arrays = features(train_labels=labels, test_labels=labels[:20])
     save_file(arrays, tmp_path / "x.safetensors", {"classes": json.dumps(list("abcde"))})
     kind = load("token-pairs").train.kind

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import replace
 
-import pandas
+import pandas as pd
 import pytest
 from rich.console import Console
 
@@ -144,5 +144,5 @@ def test_a_method_in_two_networks_of_one_part_is_not_averaged_over_them(name) ->
                     for model in (SMALL, LARGE))  # fmt: skip
     both, *alone = (analyses[name](made_up_runs(records)).table for records in ([*small, *large], small, large))
     values = "accuracy" if "accuracy" in both else "mean"
-    assert sorted(both[values]) == sorted(pandas.concat(alone)[values])
+    assert sorted(both[values]) == sorted(pd.concat(alone)[values])
     assert both["label"].nunique() == 2 * alone[0]["label"].nunique()
