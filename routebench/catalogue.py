@@ -5,7 +5,6 @@ Where that has none of this code, or plug-ins or other packages add something, t
 
 import contextlib
 import hashlib
-import importlib.metadata
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -27,6 +26,7 @@ from routebench.registry import (
     SHOWN,
     extensions,
     hyperparameters_of_function,
+    installed_points,
     loaded_plugins,
     plugins_of_environment,
     shipped,
@@ -254,7 +254,7 @@ def _extended(plugins: Sequence[str], kinds: Sequence[str]) -> bool:
         return True
     of_suites = ("suites", "presets")
     groups = ["routebench.suites" if kind in of_suites else EVERY[kind].package for kind in kinds if kind != "recipes"]
-    return any(importlib.metadata.entry_points(group=group) for group in groups)
+    return bool(installed_points(*groups))
 
 
 @cache

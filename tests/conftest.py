@@ -12,9 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from tests.first_calls import calls, checked_at_first
+from tests.first_calls import WITH_SHAPES, calls, checked_at_first
 
 jaxtyping.jaxtyped = checked_at_first(jaxtyping.jaxtyped)  # before routebench is imported
+jaxtyping.install_import_hook(
+    [f"routebench.{name}" for name in WITH_SHAPES],
+    "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",  # an int passes for a float
+)
 
 from routebench.cache import cache_folder  # noqa: E402
 from routebench.errors import UserError  # noqa: E402

@@ -1,4 +1,6 @@
-"""jaxtyping really checks: without the option in pyproject.toml, every annotated shape would be a comment."""
+"""jaxtyping really checks: without the hook in conftest.py, every annotated shape would be a comment."""
+
+from pathlib import Path
 
 import pytest
 import torch
@@ -7,7 +9,7 @@ from jaxtyping import TypeCheckError
 from routebench.capsules import Competition, Votes
 from routebench.ops import length
 from routebench.routing import factory
-from tests.first_calls import CHECKED
+from tests.first_calls import CHECKED, WITH_SHAPES
 
 
 def test_a_wrong_number_of_axes_is_refused():
@@ -33,6 +35,18 @@ def test_a_wrong_kind_of_number_is_refused():
 def test_a_wrong_plain_type_is_refused():
     with pytest.raises(TypeCheckError, match="name"):
         factory(3)
+
+
+def test_every_file_with_shapes_is_checked():
+    parts = tuple(f"routebench.{name}." for name in WITH_SHAPES)
+    root = Path(__file__).parents[1]
+    with_shapes = {
+        ".".join(file.relative_to(root).with_suffix("").parts)
+        for file in (root / "routebench").rglob("*.py")
+        if "from jaxtyping import" in file.read_text(encoding="utf-8")
+    }
+    assert len(with_shapes) > 50
+    assert [name for name in with_shapes if not f"{name}.".startswith(parts)] == []
 
 
 def test_the_first_calls_in_a_test_are_checked_and_no_others():

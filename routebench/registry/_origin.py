@@ -14,9 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import CodeType, FrameType, ModuleType
@@ -133,6 +134,18 @@ def shipped(folder: str) -> Path:
     """The folder `suites` or `analyses`: inside an installed wheel, beside the package in a checkout."""
     installed = PACKAGE / folder
     return installed if installed.is_dir() else PACKAGE.parent / folder
+
+
+def installed_points(*groups: str) -> list[EntryPoint]:
+    """The entry points of some groups that installed packages bring, as they were at the first question."""
+    known = _points(tuple(sys.path))
+    return [point for group in groups for point in known.select(group=group)]
+
+
+@cache
+def _points(path: tuple[str, ...]) -> Any:  # noqa: ARG001  # the path is what this is kept by
+    """All entry points of packages on a path, to select from: of another type in Python 3.11 than later."""
+    return entry_points()
 
 
 def origin_of_point(point: EntryPoint) -> str:

@@ -11,7 +11,6 @@ folders further down. Files of tests, and those whose names begin with `_`, are 
 """
 
 import importlib
-import importlib.metadata
 import inspect
 import logging
 import multiprocessing
@@ -38,6 +37,7 @@ from routebench.registry._origin import (
     forget,
     import_file,
     in_one_line,
+    installed_points,
     let_be_imported,
     loading,
     module_name,
@@ -370,7 +370,7 @@ class Extensions:
 
     def _load_installed(self, registry: Registry) -> None:
         """Registers what installed packages bring of one kind. A broken entry is left out, with a one-line warning."""
-        for point in importlib.metadata.entry_points(group=registry.package):
+        for point in installed_points(registry.package):
             origin = origin_of_point(point)
             with loading(origin):
                 try:

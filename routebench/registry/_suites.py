@@ -1,6 +1,5 @@
 """The suite files: shipped ones, those of installed packages, those of plug-ins."""
 
-import importlib.metadata
 import importlib.util
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from routebench.errors import UserError
 from routebench.registry._folders import bundles
-from routebench.registry._origin import SHIPPED, in_one_line, origin_of_point, shipped
+from routebench.registry._origin import SHIPPED, in_one_line, installed_points, origin_of_point, shipped
 from routebench.registry._registry import beyond_ascii
 
 GROUP = "routebench.suites"
@@ -65,7 +64,7 @@ class Suites:
     def _installed(self) -> list[tuple[str, Path]]:
         """The suite files of installed packages with their origins; the packages are not imported."""
         files: list[tuple[str, Path]] = []
-        for point in importlib.metadata.entry_points(group=GROUP):
+        for point in installed_points(GROUP):
             origin = origin_of_point(point)
             try:
                 files += [(origin, file) for file in _suites_in(point.module)]

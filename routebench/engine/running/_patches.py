@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import operator
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ import torch
 from routebench.errors import PluginError
 
 Places = dict[str, tuple[Any, dict[str, Any]]]
-"""Owners (modules or classes) by name, each with its functions and classes by name."""
+"""Owners (modules or classes) by name, each with its members by name."""
 
 TORCH = str(Path(torch.__file__).parent)
 WATCHED: tuple[ModuleType, ...] = (
@@ -61,11 +62,11 @@ def _places() -> Places:
 
 
 def _add(found: Places, owner: Any) -> None:
-    """Collects what can be replaced in a module and its classes, or in a class."""
-    known = {name: value for name, value in [*vars(owner).items()] if _is_code(value)}
+    """Collects what a module and its classes have, or a class."""
+    known = dict(vars(owner))
     found[_name(owner)] = owner, known
     for value in known.values() if inspect.ismodule(owner) else ():
-        if inspect.isclass(value) and _root(value) in {"torch", "routebench"} and _name(value) not in found:
+        if isinstance(value, type) and _root(value) in {"torch", "routebench"} and _name(value) not in found:
             _add(found, value)
 
 
@@ -78,8 +79,10 @@ def _put_back(places: Places) -> list[str]:
     changed = []
     for owner_name, (owner, known) in places.items():
         now = vars(owner)
+        if len(now) == len(known) and all(map(operator.is_, now.values(), known.values())):
+            continue  # of thousands, nearly all
         for name, before in known.items():
-            if now.get(name) is before or _is_wrapped_by_torch(now.get(name), before):
+            if now.get(name) is before or not _is_code(before) or _is_wrapped_by_torch(now.get(name), before):
                 continue
             with contextlib.suppress(TypeError, AttributeError):  # a class of C keeps what it has
                 setattr(owner, name, before)

@@ -1,7 +1,6 @@
 """Makes the plans of a call of `suite`, in a process that plug-ins may crash, end or hang."""
 
 import contextlib
-import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +19,7 @@ from routebench.registry import (
     absolute,
     brought_by,
     extensions,
+    installed_points,
     layout_of,
     leave_out_environment,
     load_plugin,
@@ -308,7 +308,7 @@ def _is_own(asked: Asked) -> bool:
 
 
 def _others_are_installed() -> bool:
-    return any(importlib.metadata.entry_points(group=registry.package) for registry in EVERY.values())
+    return bool(installed_points(*(registry.package for registry in EVERY.values())))
 
 
 def _preload(asked: Asked) -> Sequence[str]:
