@@ -285,14 +285,14 @@ class Leaves(routing.RoutingMethod):
 def test_a_plugin_that_does_not_import_is_a_failed_cell(call, tmp_path):
     """The others go on, and the exit code says that some failed."""
     (tmp_path / "broken.py").write_text(BROKEN)
-    done = small_suite(call, "--plugin", "broken.py")
+    done = small_suite(call, "--plugin", "broken.py", isolated=True)
     assert done.code == 3, done.out + done.error
     assert "absent_module_of_a_user" in done.out
     assert done.error.count("warning: plug-in") == 1
     shown = done.out.partition("Method ")[2]
     assert "Uniform routing" in shown  # in one table
     assert "broken" in shown.lower()
-    listed = small_suite(call, "--plugin", "broken.py", "--dry-run").out.splitlines()
+    listed = small_suite(call, "--plugin", "broken.py", "--dry-run", isolated=True).out.splitlines()
     (line,) = [line for line in listed if "broken" in line]
     assert line.split()[0] == "failed"
 
@@ -324,7 +324,7 @@ def test_a_finished_suite_shows_table_and_report_and_status(call, tmp_path):
 def test_a_method_that_was_given_up_can_be_taken_out(call, tmp_path):
     (tmp_path / "gone.py").write_text("raise ValueError('a slip')\n")
     before = small_suite(call)
-    assert small_suite(call, "--plugin", "gone.py", "--method", "gone").code == 3
+    assert small_suite(call, "--plugin", "gone.py", "--method", "gone", isolated=True).code == 3
     told = call("forget", "gone")
     assert (told.code, told.out) == (0, "would remove gone: 1 failed; add --yes to do so\n")
     assert "gone on capsnet-small, seed 0: failed" in call("status").out
@@ -422,7 +422,7 @@ def test_what_a_folder_holds_is_told_as_json_from_the_first_run_to_the_last_page
         return json.loads(done.out, parse_constant=pytest.fail)
 
     (tmp_path / "grün.py").write_text("raise ValueError('a slip')\n")
-    with_slip = small_suite(call, "--plugin", "grün.py", "--json")
+    with_slip = small_suite(call, "--plugin", "grün.py", "--json", isolated=True)
     assert with_slip.code == 3 and "[5/5]" in with_slip.error and "report: " not in with_slip.error
     (found,) = json.loads(with_slip.out)["suites"]
     assert json.loads(with_slip.out)["runs"]["failed"] == 1
@@ -449,7 +449,7 @@ def test_quiet_leaves_out_what_is_no_answer_and_verbose_tells_the_calls_behind_a
     assert not any(told in quiet.out for told in ("done before", "[4/4]", "read before")) and not quiet.error
     assert table_of(quiet.out) == table_of(loud.out) and "report: other" in quiet.out
     (call.folder / "slip.py").write_text("raise ValueError('a slip')\n")
-    slipped = small_suite(call, "--plugin", "slip.py", "--results", "third", "--no-isolate", "-v")
+    slipped = small_suite(call, "--plugin", "slip.py", "--results", "third", "-v")
     assert slipped.code == 3 and "Traceback" in slipped.error and "a slip" in slipped.error
     told = call("cite", "dynamc", "-v")
     assert (told.code, told.error.splitlines()[0]) == (2, "Traceback (most recent call last):")
@@ -465,13 +465,14 @@ def table_of(out):
     return [line for line in out.splitlines() if "Uniform routing" in line]
 
 
-def small_suite(call, *arguments):
+def small_suite(call, *arguments, isolated=False):
     """A suite of four cells that need no training, with the plug-in of tests/engine."""
     (call.folder / "small.toml").write_text(
         'question = "How bright are digits?"\nversion = 1\nprotocol = "brightness"\n[[methods]]\nname = "dynamic"\n'
         '[presets.quick]\ndata = "digits200"\nmodel = "capsnet-small"\niterations = [1, 2]\nseeds = 1\n'
     )
-    return call("suite", "small.toml", "--plugin", ROOT / "tests/engine/small_parts.py", "--jobs", "1", *arguments)
+    how = ("--jobs", "1") if isolated else ("--jobs", "1", "--no-isolate")
+    return call("suite", "small.toml", "--plugin", ROOT / "tests/engine/small_parts.py", *how, *arguments)
 
 
 def test_status_says_which_code_made_the_results(call):

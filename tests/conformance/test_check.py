@@ -13,7 +13,7 @@ from routebench.conformance._agreement import USUAL, devices, on_device
 from routebench.conformance._calls import Case, CheckInputs, difference
 from routebench.conformance._claims import measured
 from routebench.conformance._method import seeded, subject_of
-from routebench.conformance._options import NotKnown, options, other_values
+from routebench.conformance._options import NotKnown, Traces, option, options, other_values
 from routebench.conformance._problems import DENSE, MATRICES, WINDOWS, draw
 from routebench.errors import UserError
 from routebench.ops import length, squash
@@ -74,11 +74,11 @@ def test_a_gpus_generators_are_seeded_and_put_back(monkeypatch):
 
 
 def test_options_that_count_only_together_are_no_fault():
-    found = {
-        finding.name: finding for finding in options(inputs_for("em[activation=mixing]", DENSE, MATRICES, WINDOWS))
-    }
-    assert not any(finding.wrong for finding in found.values())
-    assert "only with activation = 'description-length'" in found["option final_lambda"].seen
+    traces = Traces(inputs_for("em[activation=mixing]", DENSE, MATRICES, WINDOWS))
+    for name in ("lambda_schedule", "mass_normalisation", "start_beta_a"):  # a word, a choice and a number
+        found = option(traces, name)
+        assert not found.wrong
+        assert "only with activation = 'description-length'" in found.seen
 
 
 class Mean(RoutingMethod):

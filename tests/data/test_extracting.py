@@ -147,11 +147,11 @@ extract(backbone, load("take:1000:mnist5k"), Path(sys.argv[1]), batch=4)
 """
 
 
-def test_an_extraction_that_is_killed_five_times_gives_the_same_bytes(tmp_path):
+def test_an_extraction_that_is_killed_twice_gives_the_same_bytes(tmp_path):
     whole, file = tmp_path / "whole.safetensors", tmp_path / "killed.safetensors"
     call = [sys.executable, "-c", CHILD]
     subprocess.run([*call, str(whole)], check=True, timeout=300, capture_output=True)
-    reached = [_killed_further(call, file) for _ in range(5)]
+    reached = [_killed_further(call, file) for _ in range(2)]
     assert reached == sorted(set(reached)) and reached[0] > 0, "each began where the last one was"
     subprocess.run([*call, str(file)], check=True, timeout=300, capture_output=True)
     assert file.read_bytes() == whole.read_bytes()

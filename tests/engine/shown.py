@@ -1,7 +1,5 @@
 """What a results folder shows that depends on no machine and no clock."""
 
-import re
-
 from routebench.analysis._table import saved
 from routebench.analysis.comparison import comparison_of
 from routebench.analysis.folder import open_folder
@@ -15,12 +13,11 @@ OF_MACHINE = ["seconds", "device", "commit", "dirty"]
 
 
 def tables_of(folder):
-    """Every number of a folder as CSV, its comparison tables as Markdown, and what its pages say, as text."""
+    """Every number of a folder as CSV, and what its pages say, as text."""
     results = load_results(folder)
     results = results[[not is_of_machine(unit) for unit in results["unit"]]].drop(columns=OF_MACHINE)
     opened = open_folder(folder)
-    markdown = export(opened, Choice(None, None, None), "markdown", "")
-    told = [markdown if isinstance(markdown, str) else markdown.decode(), results.to_csv(index=False)]
+    told = [results.to_csv(index=False)]
     for runs in opened.parts:
         found = answers(opened, runs.suite, runs.preset)
         told += [text for one in found for text in (one.table.to_csv(), str(one.headline))]
@@ -29,4 +26,11 @@ def tables_of(folder):
             named_table(runs).to_csv(),
             *map(str, named_pairs(runs)),
         ]
-    return re.sub(r"<!--.*?-->", "", "\n".join(told), flags=re.DOTALL)
+    return "\n".join(told)
+
+
+def markdown_of(folder):
+    """The lines of its comparison tables as Markdown."""
+    exported = export(open_folder(folder), Choice(None, None, None), "markdown", "")
+    text = exported if isinstance(exported, str) else exported.decode()
+    return [line for line in text.splitlines() if line.startswith("|")]

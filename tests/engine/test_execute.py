@@ -269,7 +269,6 @@ def tree_size(folder):
     ("how", "number", "code"),
     [
         (("--jobs", 1, "--no-isolate"), signal.SIGTERM, 143),
-        (("--jobs", 1, "--no-isolate"), signal.SIGINT, 130),
         (("--jobs", 2), signal.SIGINT, 130),
     ],
 )

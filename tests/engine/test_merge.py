@@ -27,7 +27,7 @@ from routebench.registry import extensions, load_plugin
 from routebench.report._origins import origins_of
 from tests.command import Command
 from tests.engine.conftest import PARTS, ROOT, SUITE
-from tests.engine.shown import tables_of
+from tests.engine.shown import markdown_of, tables_of
 
 PACKS = ROOT / "tests" / "packs"
 NAMED = '[primary]\nagainst = ["uniform"]\nmargin = 0.5\nhalf_width = 0.5'
@@ -99,6 +99,7 @@ def test_three_people_with_two_seeds_each_give_the_tables_of_one_with_six(tmp_pa
     found = routebench.merge(people, tmp_path / "together")
     assert (found.runs, found.shared, found.fits, found.warnings) == (24, 0, 24, [])
     assert tables_of(found.folder) == tables_of(whole)
+    assert markdown_of(found.folder) == markdown_of(whole)
     assert tables_of(merged(*reversed(people), into=tmp_path / "reversed")) == tables_of(whole)
     assert routebench.compare(whole, found.folder).exit_code == 0
     store = Store(found.folder)
@@ -518,8 +519,8 @@ def test_a_pack_can_stand_beside_and_a_suite_shows_it(bright, tmp_path, call, pa
     suite.write_text(SUITE.format(protocol="brightness", seeds=2, more=NAMED))
     pack(bright["b"], tmp_path / "pack")
     done = call(
-        "suite", suite, "--preset", "quick", "--results", tmp_path / "own", "--plugin", PARTS, "--beside",
-        tmp_path / "pack",
+        "suite", suite, "--preset", "quick", "--results", tmp_path / "own", "--plugin", PARTS, "--no-isolate",
+        "--beside", tmp_path / "pack",
     )  # fmt: skip
     assert done.code == 0 and "4 / 4" in done.out, done
     run = routebench.run_suite(suite, preset="quick", results=tmp_path / "own", plugins=PARTS, beside=tmp_path / "pack")

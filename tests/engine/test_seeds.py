@@ -134,7 +134,8 @@ def test_further_seeds_are_counted_from_a_first_stage_that_begins_at_0(parts, su
 
 def test_the_command_line_and_the_plan_say_which(parts, suite_file, tmp_path, capfd):
     call = Command(tmp_path, capfd)
-    command = ("suite", suite_file(), "--plugin", PARTS, "--results", tmp_path / "r", "--jobs", 1, "--seeds")
+    how = ("--plugin", PARTS, "--results", tmp_path / "r", "--jobs", 1, "--no-isolate")
+    command = ("suite", suite_file(), *how, "--seeds")
     assert call(*command, "3..4").code == 0
     assert {head["settings"]["seeds"] for head in Store(tmp_path / "r").plan_heads()} == {"3..4"}
     listed = call(*command, "4..5", "--dry-run").out

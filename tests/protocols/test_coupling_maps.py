@@ -120,11 +120,11 @@ def test_every_image_has_its_label_and_none_is_larger_than_a_sixth(count):
 
 
 def test_one_number_alone_is_taken_and_images_of_several_classes_are_refused(tmp_path):
-    given = {"preset": "smoke", "methods": "dynamic", "results": tmp_path, "report": False}
+    given = {"preset": "smoke", "methods": "dynamic", "results": tmp_path, "report": False, "jobs": 1}
     run = routebench.run_suite("accuracy", data="take:200:mnist5k", **given)
     cell = run.results.query("label == 'dynamic'")["cell"].iloc[0]
     for one in (3, (3,)):
         assert len(routebench.draw_coupling(tmp_path, cell, one).axes[0].texts) == 1
-    several = routebench.run_suite("overlap", **given)
+    several = routebench.run_suite("overlap", data="take:200:diverse-multimnist5k", **given)
     with pytest.raises(UserError, match="expected pictures of one class each"):
         routebench.draw_coupling(tmp_path, several.results.query("label == 'dynamic'")["cell"].iloc[0], 3)
