@@ -198,7 +198,7 @@ def _over_seeds(series: Sequence[PairedSeries], seeds: Sequence[int], noise: Noi
         change = float(changes[0])
         spreads = noise.of_equal_changes(series) if change else None
         if spreads is not None:
-            moderated, own = (_by_spread("seeds", change, spread) for spread in spreads)
+            moderated, own = (_by_spread("seeds", change, replace(own, count=len(seeds))) for own in spreads)
             return own if own.p_value > OWN else moderated
         changes = np.full(len(seeds), change)
     usual = noise.of_base(series)

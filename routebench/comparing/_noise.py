@@ -216,14 +216,17 @@ def _level(series: Sequence[PairedSeries]) -> tuple[object, ...]:
 
 
 def spread_over_seeds(row: Sequence[PairedSeries], *, sides: Sides) -> Spread:
-    """The spread of a row's mean over the seeds that all its series share.
+    """The spread of a row's mean over the seeds of its series.
 
     Args:
-        row: its series.
+        row: its series. Where they have other seeds than each other, it is the most that their own spreads allow: that
+            of series that vary together, with as many seeds as the fewest.
         sides: what spreads: `CHANGES` seed by seed, or sides over their seeds, whose spreads are taken as equal.
     """
+    count = min(len(one.seeds) for one in row)
+    if any(set(one.seeds) != set(row[0].seeds) for one in row):
+        return _spread_together([spread_over_seeds([one], sides=sides) for one in row], count)
     values = [_by_seed(row, side) for side in sides]
-    count = len(set.intersection(*(set(one.seeds) for one in row)))
     same = sides == CHANGES and all(_is_identical(one) for one in row)
     variance, degrees = _pooled(values)
     variance *= 1 if sides == CHANGES else 2  # of a difference between two sides
@@ -235,6 +238,13 @@ def _spread_of_singles(row: Sequence[PairedSeries], *, sides: Sides) -> Spread:
     """The same, if the series of the row are independent of each other."""
     parts = [spread_over_seeds([one], sides=sides) for one in row]
     return _mean_spread(parts, min(len(one.seeds) for one in row) * len(row))
+
+
+def _spread_together(parts: Sequence[Spread], count: int) -> Spread:
+    """The mean of variances of series that vary together: several tell no more of them than the one that tells most."""
+    known = [part for part in parts if part.degrees > 0]
+    variance = sum(part.variance for part in known) / max(1, len(known))
+    return Spread(variance, max((part.degrees for part in known), default=0), count)
 
 
 def _mean_spread(parts: Sequence[Spread], count: int) -> Spread:

@@ -11,7 +11,7 @@ from routebench.comparing import Wishes, compare_folders
 from routebench.comparing._evidence import weigh
 from routebench.comparing._noise import Noise
 from routebench.comparing._series import Group, PairedSeries
-from routebench.comparing._verdicts import SETTING, judge
+from routebench.comparing._verdicts import METHOD, SETTING, judge
 from tests.comparing.planted import headline, lose, retrained, write
 
 RECALL = Group("overlap", "quick", "diverse-multimnist5k", "recall", "test", "%", higher_is_better=True)
@@ -133,3 +133,27 @@ def test_two_seeds_of_one_method_are_undecided(tmp_path):
     comparison = compare_folders(base, write(tmp_path / "head", edit, keep=one), Wishes(metrics=("accuracy",)))
     assert comparison.exit_code == 4
     assert "with two seeds it may be the training" in comparison.with_verdict(Verdict.UNDECIDED)[0].why
+
+
+def without(missing):
+    """All but the runs of EM with other iterations than one, of some seeds, and those with one, of others."""
+
+    def run(record):
+        of = record["identity"]
+        return of["method"] != "em" or of["seed"] not in missing[of["iterations"] == 1]
+
+    return run
+
+
+@pytest.mark.parametrize("missing", [((1, 2), (0,)), ((2,), (0,)), ((), (0,)), ((0, 1), (2,)), ((0, 1), ())])
+def test_settings_of_a_method_with_other_seeds_than_each_other_hide_no_loss(tmp_path, missing):
+    def worse(record, arrays):
+        lose(60, record["identity"]["method"], np.random.default_rng(record["identity"]["seed"]))(record, arrays)
+
+    wishes, lacking = Wishes(metrics=("accuracy",)), without(missing)
+    same = compare_folders(write(tmp_path / "base"), write(tmp_path / "same", run=lacking), wishes)
+    assert same.exit_code == 3
+    found = compare_folders(tmp_path / "base", write(tmp_path / "head", worse, run=lacking), wishes)
+    (em,) = [row for row in found.changes if row.level == METHOD and row.method.startswith("em") and not row.group.note]
+    assert em.verdict == Verdict.REGRESSION and found.exit_code == 1
+    assert em.evidence.floor < 1 and em.evidence.usual < 5
