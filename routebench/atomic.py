@@ -26,6 +26,14 @@ FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 """A folder, or the disk that it is on, that can only be read."""
 NOT_OURS = {"a link", "a pipe", "a socket", "a device"}
 """The kinds of thing in whose place no file is written unless the user named it."""
+PACKED = ("records.parquet", "arrays.parquet", "networks.parquet")
+"""The files of a packed results folder; with the first of them a folder counts as one."""
+PARTS = ("plans", "records", "arrays", "fits", "locks", "index", "damaged")
+"""The folders in a results folder."""
+OWN = {*PACKED, "schema.json", "submission.json"}
+"""Files that lie in a results folder, a pack or a submission itself, and are read from there."""
+SETTINGS = ".settings.json"
+"""The end of the names of chosen settings, which lie in a results folder itself."""
 OLD = 24 * 3600
 """Seconds after which an unfinished file of another machine is a leftover."""
 
@@ -90,6 +98,8 @@ def write_output(file: Path, content: str | bytes, what: str, *, named: bool = T
         if is_stream(target):
             target.write_bytes(written)
             return
+        if target.name.endswith(SETTINGS) and _is_results(target.parent):
+            raise UserError(_refused(what, file, "a results folder has chosen settings by such names", "-o"))
         target.parent.mkdir(parents=True, exist_ok=True)
         _replace(target, written)
     except (OSError, StoreFull) as error:
@@ -100,6 +110,22 @@ def write_output(file: Path, content: str | bytes, what: str, *, named: bool = T
 def is_stream(file: Path) -> bool:
     """Tells whether it is a pipe or a device, beside which nothing else is to be written."""
     return file.exists() and not (file.is_file() or file.is_dir())
+
+
+def expect_page(page: Path, what: str, *, named: bool = True) -> None:
+    """Checks, as `expect_place` does, that a page can be written to a path; its name has to end as that of a page.
+
+    Args:
+        page: the path.
+        what: what it is, for the message.
+        named: whether the user named the place.
+
+    Raises:
+        UserError: it cannot, or the name of a file ends in anything else than .html or .htm.
+    """
+    expect_place(page, what, named=named)
+    if page.suffix.lower() not in (".html", ".htm") and not is_stream(page):
+        raise UserError(_refused(what, page, "expected a name that ends in .html", "-o"))
 
 
 def expect_place(path: Path, what: str, option: str = "-o", *, folder: bool = False, named: bool = True) -> None:
@@ -113,17 +139,17 @@ def expect_place(path: Path, what: str, option: str = "-o", *, folder: bool = Fa
         named: whether the user named the place. A link in another may lead to files of the user's own.
 
     Raises:
-        UserError: a folder or a file stands in the way, or may only be read.
+        UserError: a folder or a file stands in the way, or may only be read, or results are kept there.
     """
     found = kind_of(path.lstat()) if os.path.lexists(path) and not named else ""
     if found in NOT_OURS:
-        raise UserError(f"{what} cannot be written to {str(path)!r}: it is {found}; choose another with {option}")
+        raise UserError(_refused(what, path, f"it is {found}", option))
     target = Path(os.path.realpath(path))
     if is_stream(target):
         return
     nearest = next(each for each in (target, *target.parents) if os.path.lexists(each))  # the root is there
-    why = ""
-    if nearest == target and not folder:
+    why = _kept_there(target)
+    if not why and nearest == target and not folder:
         why = "it is a folder" if target.is_dir() else ""
         nearest = target.parent
     if not why and not nearest.is_dir():
@@ -131,7 +157,27 @@ def expect_place(path: Path, what: str, option: str = "-o", *, folder: bool = Fa
     if not why and not os.access(nearest, os.W_OK | os.X_OK):
         why = f"the folder {_near(nearest, path)!r} may only be read"
     if why:
-        raise UserError(f"{what} cannot be written to {str(path)!r}: {why}; choose another with {option}")
+        raise UserError(_refused(what, path, why, option))
+
+
+def _refused(what: str, path: Path, why: str, option: str) -> str:
+    return f"{what} cannot be written to {str(path)!r}: {why}; choose another with {option}"
+
+
+def _kept_there(target: Path) -> str:
+    """The reason why nothing else is written to a path: results are kept there. Empty if they are not."""
+    for each in (target, *target.parents):
+        if each.name in PARTS and _is_results(each.parent):
+            return f"the results folder {str(each.parent)!r} keeps its own files in {each.name}/"
+    if target.name in OWN and _is_results(target.parent):
+        return f"the results folder {str(target.parent)!r} has a file of its own by this name"
+    return ""
+
+
+def _is_results(folder: Path) -> bool:
+    """Tells whether a folder holds results, packed or not."""
+    known = (folder / "schema.json", folder / "plans", folder / "records")
+    return os.path.lexists(folder / PACKED[0]) or sum(map(os.path.lexists, known)) > 1
 
 
 def _near(found: Path, path: Path) -> str:

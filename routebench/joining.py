@@ -133,7 +133,7 @@ def ranked(method: "str | Path | type[RoutingMethod]", asked: RankOptions, tell:
     ranking.expect_primary(wanted.board, asked.until)
     known = ranking.published(wanted.board, asked.beside)
     page = asked.output or asked.results / wanted.page
-    atomic.expect_place(page, "the board", named=asked.output is not None)
+    atomic.expect_page(page, "the board", named=asked.output is not None)
     ranking.expect_comparable(wanted, known)
     _expect_conforming(method, wanted)
     measured = ranking.measure(wanted, tell)

@@ -1,6 +1,8 @@
 """Wrong calls: one line that says what was expected, exit code 2, and nothing is written."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -137,6 +139,51 @@ def test_a_file_where_a_folder_must_be_is_named_in_one_line(call, tmp_path, argu
     assert "'file' is a file; choose another with -" in error
     assert (tmp_path / "file").read_text() == "kept"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+IN_PLACE_OF_RESULTS = [
+    ("export", "own", "-o", "own/records.parquet"),
+    ("export", "own", "-o", "results/records.parquet"),
+    ("export", "own", "-o", "results/records/264e3feaddef9d29.json"),
+    ("export", "own", "-o", "results/schema.json"),
+    ("export", "own", "-o", "results/a.settings.json"),
+    ("export", "own", "--to", "tensorboard", "-o", "results/plans/runs"),
+    ("report", "own", "-o", "own/arrays.parquet"),
+    ("report", "own", "-o", "link/page.html"),
+    ("compare", "own", "own", "--format", "json", "-o", "results/plans/a.json"),
+    ("publish", "own", "--unpack", "-o", "results/records/below"),
+    ("merge", "own", "other", "-o", "results/damaged/new"),
+    ("migrate", "own", "-o", "results/fits/new"),
+    ("tune", "accuracy", "--dry-run", "-o", "results/locks/a.json"),
+    ("suite", "accuracy", "--preset", "smoke", "--dry-run", "--results", "results/arrays"),
+    ("board", "-o", "results/index/b.html"),
+    ("rank", "dynamic", "--output", "results/records/b.html"),
+    ("features", "efficientnet-lite0", "mnist5k", "-o", "results/arrays/a.safetensors"),
+    ("new-method", "my-idea", "-o", "results/records"),
+]
+
+
+@pytest.mark.parametrize("arguments", IN_PLACE_OF_RESULTS, ids=" ".join)
+def test_nothing_is_written_where_results_are_kept(call, tmp_path, arguments):
+    for name in ("own", "other"):
+        shutil.copytree(PACK, tmp_path / name)
+    for part in ("plans", "records"):
+        (tmp_path / "results" / part).mkdir(parents=True)
+    (tmp_path / "link").symlink_to("results/records")
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
+    code, out, error = call(*arguments)
+    assert (code, out, error.count("\n")) == (2, "", 1), error
+    assert re.search(r"cannot be written to '.*choose another with --?\w+\n$", error)
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("command", ["report", "board"])
+def test_a_page_is_named_as_one(call, tmp_path, command):
+    (tmp_path / "table.csv").write_text("kept")
+    code, out, error = call(command, *([PACK] if command == "report" else []), "-o", "table.csv")
+    assert (code, out) == (2, "")
+    assert error.endswith(": expected a name that ends in .html; choose another with -o\n")
+    assert [*tmp_path.iterdir()] == [tmp_path / "table.csv"] and (tmp_path / "table.csv").read_text() == "kept"
 
 
 def test_a_file_named_as_a_part_of_a_results_folder_is_one_line(call, tmp_path):

@@ -33,10 +33,13 @@ TEMPLATES = Path(__file__).parents[1] / "templates"
 @options.of(Execution, only="plugins")
 def command(name: str, folder: Path, plugins: tuple[str, ...]) -> None:
     """Write a file with a routing method to start from, and a test."""
+    from routebench import atomic
+
     module = _module_of(name, folder)
     _expect_free(name, plugins)
     file, test = folder / f"{module}.py", folder / f"test_{module}.py"
     for path in (file, test):
+        atomic.expect_place(path, "the method" if path == file else "its test")
         if path.exists():
             raise UserError(f"{str(path)!r} is there already; move it, or choose another name, or folder with -o")
     words = {

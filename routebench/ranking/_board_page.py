@@ -58,7 +58,7 @@ def write_board(
     Raises:
         UserError: the page cannot be written, the folder is not there, or the published results are damaged.
     """
-    atomic.expect_place(page, "the board")
+    atomic.expect_page(page, "the board")
     if submissions is not None and not os.path.isdir(permitted(submissions)):  # noqa: PTH112  # of any name
         raise UserError(f"expected a folder of submissions, and {str(submissions)!r} is none")
     known = published(board, beside)

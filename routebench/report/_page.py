@@ -143,7 +143,7 @@ def write_report(results: Path | Folder, output: Path | None = None) -> Written:
     """
     folder = results if isinstance(results, Folder) else open_folder(results)
     page, named = output or folder.path / "report.html", output is not None
-    atomic.expect_place(page, "the report", named=named)
+    atomic.expect_page(page, "the report", named=named)
     with tempfile.TemporaryDirectory(prefix="routebench-") as unkept:
         beside = Path(unkept) if atomic.is_stream(page) else page.with_name(f"{page.stem}-figures")
         atomic.expect_place(beside, "the figures of the report", folder=True, named=False)

@@ -16,22 +16,18 @@ from typing import Any
 
 from filelock import FileLock
 
-from routebench.atomic import expect_place, told_when_full, write_bytes, write_text
+from routebench.atomic import PACKED, PARTS, SETTINGS, expect_place, told_when_full, write_bytes, write_text
 from routebench.cache import CHOOSE_A_FOLDER, cache_folder
 from routebench.engine.results._index import stamp
 from routebench.engine.results._record import SCHEMA
 from routebench.errors import UserError
 from routebench.received import PACK, TENSORS, expect_folders, from_json, open_plain, permitted, read_plain
 
-RECORDS, ARRAYS, NETWORKS = "records.parquet", "arrays.parquet", "networks.parquet"
+RECORDS, ARRAYS, NETWORKS = PACKED
 HELD = {RECORDS: ("plans", "records"), ARRAYS: ("arrays",), NETWORKS: ("fits",)}
 """The parts of a results folder in each file of a pack, the last of which may be absent. Locks and indices are left
 out."""
 ENDINGS = {"plans": ".json", "records": ".json", "arrays": ".safetensors"}
-PARTS = (*ENDINGS, "fits", "locks", "index", "damaged")
-"""Folders in a results folder."""
-SETTINGS = ".settings.json"
-"""The end of the names of chosen settings, which lie in a results folder itself."""
 LEVEL = 12  # of zstd; 19 takes thirty times as long for a tenth less of a published pack
 TOGETHER = 1 << 26
 """Bytes that are packed at once; a part's last files may be fewer."""
