@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
@@ -10,12 +10,14 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from torch import Tensor
+
 from routebench.data.dataset import Dataset, Images
 from routebench.data.official import no_downloads
 from routebench.data.seal import expect_unsealed, unsealed
 from routebench.data.tokens import Tokens
 from routebench.data.unused import ARRAYS, ARRAYS_ADVICE
-from routebench.errors import FilesMissing, UserError
+from routebench.errors import FilesMissing, UserError, shown
 from routebench.registry import SHIPPED, datasets
 
 LEAST_CLASSES = 2  # among training labels
@@ -201,13 +203,59 @@ def _read(name: str) -> Dataset[Any]:
         raise UserError(f"data set {name!r}: expected its loader to return a routebench.data.Dataset, got {data!r:.80}")
     if datasets.origin(kind) != SHIPPED:
         data = data.looked_at(name)
-        data = data if any(_declaring) else told_of_copies(data)  # black images stand in for others
+        data = data if any(_declaring) else told_of_test(data)  # black images stand in for others
     if data.compose is None and not _declaring:  # of a composed set, `train` is one example; of a stand-in, no data
         _expect_classes(name, data)
     return data
 
 
-def told_of_copies(data: Dataset[Any]) -> Dataset[Any]:
+def told_of_test(data: Dataset[Any]) -> Dataset[Any]:
+    """The same set, which tells in `left_out` of test items that are in other parts, and of classes without any.
+
+    Args:
+        data: a user's own set.
+
+    Raises:
+        UserError: all test items are of one class.
+    """
+    return told_of_untested(_told_of_copies(data))
+
+
+def told_of_untested(data: Dataset[Any]) -> Dataset[Any]:
+    """The same set, which tells in `left_out` of classes that are trained on and of which no test item is.
+
+    Raises:
+        UserError: all test items are of one class.
+    """
+    train, test = occurring(data.train.labels), occurring(data.test.labels)
+    untested = [shown(name) for number, name in enumerate(data.classes) if number in train and number not in test]
+    if not untested or len(train) < LEAST_CLASSES:  # of which `load` tells
+        return data
+    kind = data.test.kind
+    if len(test) < LEAST_CLASSES and data.test.labels.ndim == 1:
+        got = f"{shown(data.classes[next(iter(test))])} alone" if test else "none"
+        told = f"expected test {kind} of two classes at least, got {got}; add some of the others"
+        raise UserError(f"data set {data.name!r}: {told}")
+    some = few_of(untested)
+    told = f"No test {kind} of {data.name} show these of its {len(data.classes):,} classes: {some}."
+    return replace(data, left_out=" ".join(filter(None, (data.left_out, told))))
+
+
+def occurring(labels: Tensor) -> set[int]:
+    """The numbers of the classes of some items.
+
+    Args:
+        labels: (n,) numbers of classes, or (n, classes) truth values.
+    """
+    return {*(labels.any(dim=0).nonzero()[:, 0] if labels.ndim == 2 else labels).tolist()}
+
+
+def few_of(names: Sequence[str]) -> str:
+    """Names in words, of which five at most are written out."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+
+
+def _told_of_copies(data: Dataset[Any]) -> Dataset[Any]:
     """The same set, which tells in `left_out` how many of its test items are in other parts, too.
 
     Nothing is taken out: the set is the user's, and others may have its fingerprint.
@@ -245,7 +293,7 @@ def _expect_classes(name: str, data: Dataset[Any]) -> None:
             f"data set {name!r}: expected labels (n,), for each item has one class, got one-hot rows; write the number "
             "of each class, as in labels.argmax(1)"
         )
-    occurring = labels.any(dim=0).nonzero()[:, 0].tolist() if labels.ndim == 2 else [*{*labels.tolist()}]
-    if len(occurring) < LEAST_CLASSES:
-        got = f"{occurring[0]} alone" if occurring else "none"
+    trained = [*occurring(labels)]
+    if len(trained) < LEAST_CLASSES:
+        got = f"{trained[0]} alone" if trained else "none"
         raise UserError(f"data set {name!r}: expected training labels of at least two classes, got {got}")

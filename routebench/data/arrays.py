@@ -18,7 +18,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from routebench.data import extracted
-from routebench.data._load import LEAST_CLASSES, stands_in, told_of_copies
+from routebench.data._load import LEAST_CLASSES, few_of, occurring, stands_in, told_of_test
 from routebench.data.dataset import Dataset, Images
 from routebench.data.labels import described
 from routebench.data.origins import origin_in
@@ -69,7 +69,8 @@ def features(path: str) -> Dataset[Tokens]:
 
     Raises:
         UserError: the file cannot be read, an array is missing or of another type or shape, labels do not match, have
-            gaps or are of a single class, a number is not finite or too large, or a mask hides a whole item.
+            gaps or are of a single class in the training or the test part, a number is not finite or too large, or a
+            mask hides a whole item.
     """
     if asked := extracted.asked_for(path):
         try:
@@ -95,7 +96,7 @@ def npz(path: str) -> Dataset[Images]:
 
     Raises:
         UserError: the file cannot be read, an array is missing or of another type or shape, or labels do not match,
-            have gaps, or are of a single class.
+            have gaps, or are of a single class in the training or the test part.
     """
     return _dataset("npz", path, "images", _images)
 
@@ -149,7 +150,7 @@ def _dataset(
     _warn_of_shared(made, f"{kind}:{path}")
     if isinstance(made.train, Tokens):
         _warn_of_small(made.train, f"{kind}:{path}")
-    return told_of_copies(made) if is_users else made
+    return told_of_test(made) if is_users else made
 
 
 def _with_untrained(made: Dataset[Any], *, named: bool) -> Dataset[Any]:
@@ -159,11 +160,11 @@ def _with_untrained(made: Dataset[Any], *, named: bool) -> Dataset[Any]:
         UserError: there are such classes only because of gaps in the labels.
     """
     labels = made.train.labels
-    trained = {*labels.any(dim=0).nonzero()[:, 0].tolist()} if labels.ndim == 2 else {*labels.tolist()}
+    trained = occurring(labels)
     untrained = [shown(name) for number, name in enumerate(made.classes) if number not in trained]
     if not untrained or len(trained) < LEAST_CLASSES:  # of which `load` tells
         return made
-    some = ", ".join(untrained[:5]) + (f" and {len(untrained) - 5:,} more" if len(untrained) > 5 else "")
+    some = few_of(untrained)
     if not named and labels.ndim == 1:
         way = "number classes from 0 on without gaps, and leave items out whose class is unknown or never trained on"
         last = made.classes[-1]

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from routebench.data._load import told_of_untested
 from routebench.data.dataset import SPLIT_SEED, Dataset, Images, fingerprint, stratified_split
 from routebench.data.pictures import read_pictures
 from routebench.data.shares import shares, some_of
@@ -49,12 +50,12 @@ def folder(path: str) -> Dataset:
     the official name.
 
     Raises:
-        UserError: the folder is missing or empty, has a single class or too few images of one, its classes are parts
-            under other names, a class of val/ or test/ is not in train/, a folder or an image cannot be read, or the
-            size is no number.
+        UserError: the folder is missing or empty, it or test/ has a single class, or too few images of one, its classes
+            are parts under other names, a class of val/ or test/ is not in train/, a folder or an image cannot be read,
+            or the size is no number.
     """
     found = _found(path)
-    return _read(found, f"{found.count:,} image files in {found.place.resolve()}")
+    return told_of_untested(_read(found, f"{found.count:,} image files in {found.place.resolve()}"))
 
 
 def _stamp(path: str) -> str:

@@ -307,6 +307,19 @@ def test_named_classes_that_nothing_is_trained_on_are_told(tmp_path, several):
     assert load(f"features:{tmp_path / 'x.safetensors'}").left_out == told
 
 
+@pytest.mark.parametrize(("tested", "told"), [(4, "4"), (2, "2, 3, 4")])
+def test_classes_that_nothing_is_tested_of_are_told(tmp_path, tested, told):
+    np.savez(tmp_path / "x.npz", **features(train_labels=np.arange(50) % 5, test_labels=np.arange(20) % tested))
+    data = load(f"features:{tmp_path / 'x.npz'}")
+    assert f"No test {data.test.kind} of features:x.npz show these of its 5 classes: {told}." in data.left_out
+
+
+def test_a_test_part_of_one_class_is_refused(tmp_path):
+    np.savez(tmp_path / "x.npz", **features(train_labels=np.arange(50) % 5, test_labels=np.ones(20, int)))
+    with pytest.raises(UserError, match=r"expected test .* of two classes at least, got 1 alone; add some of the"):
+        load(f"features:{tmp_path / 'x.npz'}")
+
+
 def test_a_label_that_names_a_class_beyond_all_items_is_told(tmp_path):
     np.savez(tmp_path / "x.npz", **features(train_labels=np.where(np.arange(50) == 3, 10**15, np.arange(50) % 5)))
     with pytest.raises(UserError, match="numbered from 0 on, got the label 1000000000000000 of 70 items"):

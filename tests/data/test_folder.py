@@ -72,21 +72,33 @@ def test_links_to_folders_of_classes_are_looked_through(animals, tmp_path):
 def test_parts_of_its_own_stay_what_they_are(tmp_path):
     save(tmp_path / "train" / "a", 10)
     save(tmp_path / "train" / "b", 20)
-    save(tmp_path / "test" / "b", 7, first=100)
+    save(tmp_path / "train" / "c", 10, first=50)
+    for number, name in enumerate("bc"):
+        save(tmp_path / "test" / name, 7, first=100 + 10 * number)
     data = load(f"folder:{tmp_path}")
-    assert (len(data.train), len(data.held_out), len(data.test)) == (27, 3, 7)
-    assert data.test.labels.tolist() == [1] * 7
+    assert (len(data.train), len(data.held_out), len(data.test)) == (36, 4, 14)
+    assert data.test.labels.tolist() == [1] * 7 + [2] * 7
+    assert data.left_out == f"No test images of folder:{tmp_path.name} show these of its 3 classes: a."
+
+
+def test_a_test_part_of_one_class_is_refused(tmp_path):
+    for name in "ab":
+        save(tmp_path / "train" / name, 10, first=20 * ord(name))
+    save(tmp_path / "test" / "b", 7, first=100)
+    with pytest.raises(UserError, match="expected test images of two classes at least, got b alone; add some of the"):
+        load(f"folder:{tmp_path}")
 
 
 def test_no_image_is_trained_on_and_measured(tmp_path):
     save(tmp_path / "train" / "a", 12)
     save(tmp_path / "train" / "b", 12)
     save(tmp_path / "test" / "a", 5, first=8)  # 008 to 011 are also in train/
+    save(tmp_path / "test" / "b", 2, first=60)
     (tmp_path / "train" / "b" / "copy.png").write_bytes((tmp_path / "train" / "b" / "000.png").read_bytes())
     data = load(f"folder:{tmp_path}")
-    assert (len(data.train) + len(data.held_out), len(data.test)) == (20, 5)
+    assert (len(data.train) + len(data.held_out), len(data.test)) == (20, 7)
     assert not set(rows(data.train, data.held_out)) & set(rows(data.test))
-    assert "30 image files" in data.source
+    assert "32 image files" in data.source
     assert data.left_out == f"Not used of folder:{tmp_path.name}: 5 copies."
 
 
