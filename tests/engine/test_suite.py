@@ -91,6 +91,16 @@ def changed(tmp_path):
             'name = "dynamic"\nfirst_is = "unifrom"',
             ["methods.dynamic.first_is", "'unifrom'", "'uniform'"],
         ),
+        ('name = "em"', 'name = "em"\nfirst_is = "em"', ["methods.em.first_is", "configuration itself", "uniform"]),
+        ('name = "none"', 'name = "none"\nfirst_is = "em"', ["baselines.none.first_is", "a method that iterates"]),
+        ('name = "cnn"', 'name = "cnn"\niterations = [3]', ["baselines.cnn.iterations", "a method that iterates"]),
+        ('name = "em"', 'name = "self-attention"\niterations = [3]', ["methods.self-attention.iterations"]),
+        ('name = "em"', 'name = "em"\nparams = { iterations = 3 }', ["methods.em.params", "the key `iterations`"]),
+        ("version = 2", 'version = 2\ncaveat_on = { mnist5 = "x" }', ["'caveat_on'", "'mnist5'", "'mnist5k'"]),
+        *(
+            ("[presets.smoke]", f'[presets."{name}"]', ["letters, digits and hyphens", "rename it"])
+            for name in ("", "x.y", "a/../b", "..", "a b", "x" * 300)
+        ),
         ("place_in_all = 1", "place_in_all = 0", ["place_in_all", "at least 1"]),
     ],
 )

@@ -27,6 +27,7 @@ entries_of = "standard"         # as above, for one preset
 reconstruction = 0.0005
 """
 
+import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from routebench.arguments import Count, Legal
-from routebench.data import unfolded
+from routebench.data import loader_of, unfolded
 from routebench.engine.results import TRIALS, cleaned
 from routebench.engine.suites._changes import OPTION, changed
 from routebench.engine.suites._primary import Primary
@@ -70,9 +71,12 @@ from routebench.plain import NoPlainValue, from_toml
 from routebench.received import permitted, read_plain
 from routebench.recipe import Recipe
 from routebench.recipes import merged
-from routebench.registry import SHIPPED, models, protocols, routing, suite_files
+from routebench.registry import SHIPPED, datasets, models, protocols, routing, suite_files
 from routebench.routing import hyperparameters_of
 
+LONGEST = 60
+NAME = re.compile(rf"\w[\w-]{{0,{LONGEST - 1}}}")
+"""The name of a preset."""
 CONTROLS = ("uniform", "random")
 """Routing methods that every suite runs unasked, with one iteration of each iterative method."""
 
@@ -343,12 +347,17 @@ def _check(suite: Suite) -> None:
             if model not in models:
                 raise UserError(f"{suite.file}: key {key!r}: unknown model {model!r}{nearest(model, models)}")
     _expect_run(suite)
-    known = {entry.name for entry in (*suite.methods, *suite.controls)} | {*CONTROLS}
-    for entry in suite.methods:
-        if entry.first_is and entry.first_is not in known:
-            told = f"unknown configuration {entry.first_is!r}{nearest(entry.first_is, known)}"
-            raise UserError(f"{suite.file}: key 'methods.{entry.name}.first_is': {told}")
+    _expect_iterations(suite)
+    for name in suite.caveat_on:
+        if loader_of(name)[0] not in datasets:
+            told = f"unknown data set {name!r}{nearest(name, datasets)}"
+            raise UserError(f"{suite.file}: key 'caveat_on': {told}")
     for preset in suite.presets.values():
+        if not NAME.fullmatch(preset.name):
+            raise UserError(
+                f"{suite.file}: key 'presets.{preset.name:.80}': expected a name of at most {LONGEST} letters, digits "
+                "and hyphens, after which files are named; rename it"
+            )
         if preset.name.endswith(TRIALS):
             raise UserError(
                 f"{suite.file}: key 'presets.{preset.name}': expected a name that does not end in {TRIALS!r}, by which "
@@ -363,6 +372,30 @@ def _check(suite: Suite) -> None:
                     f"{suite.file}: key 'presets.{preset.name}.without': unknown variant or baseline {name!r}"
                     f"{nearest(name, spared)}"
                 )
+
+
+def _expect_iterations(suite: Suite) -> None:
+    """Raises UserError for iterations of a method without any, or given twice, and for a wrong `first_is`."""
+    listed = [("methods", entry) for entry in suite.methods] + [("baselines", entry) for entry in suite.controls]
+    for key, entry in listed:
+        iterates = entry.name in routing and "iterations" in hyperparameters_of(entry.name)
+        own, told = f"{key}.{entry.name}", ""
+        if iterates and "iterations" in entry.params:
+            own += ".params"
+            told = (
+                f"expected numbers of iterations in the key `iterations`, got iterations = {entry.params['iterations']}"
+            )
+        elif not iterates and (entry.iterations or entry.first_is) and (entry.name in routing or not entry.routed):
+            own += ".iterations" if entry.iterations else ".first_is"
+            told = f"expected a method that iterates, got {entry.name!r}, which does not; leave the line out"
+        elif entry.first_is:
+            own += ".first_is"
+            known = {other.name for _, other in listed if other is not entry} | {*CONTROLS}
+            if entry.first_is not in known:
+                got = "itself" if entry.first_is == entry.name else repr(entry.first_is)
+                told = f"unknown configuration {got}{nearest(entry.first_is, known)}"
+        if told:
+            raise UserError(f"{suite.file}: key {own!r}: {told}")
 
 
 def _expect_run(suite: Suite) -> None:
