@@ -18,7 +18,7 @@ from routebench.kernels.triton_sweep import Plan
 SHAPES = {"capsnet": ("query", 128), "tsai-1": ("query", 128), "hinton-1": ("Gaussian", 64)}
 """What the shape is measured with: kind of sweep and images."""
 TILES = ((1, 1), (2, 1), (4, 1), (2, 2))
-"""Lanes of a tile and warps of a program; (0, 0) stands for those of the plan. By forecast.md, others are worse."""
+"""Lanes of a tile and warps of a program; (0, 0) stands for those of the plan."""
 LOOPS = {"children": "_over_children", "lanes": "_over_lanes"}
 """What programs loop over, and what plans them: `sums` and `to_parents` over children, `to_children` over lanes."""
 MOST = 64

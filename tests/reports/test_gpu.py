@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import sys
 import tarfile
 import time
@@ -15,12 +16,13 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from reports.gpu import cells, check, devices, environment, forecast, parts, rows, run, tiles, wheelhouse
+from reports.gpu import cells, check, devices, environment, parts, rows, run, tiles, wheelhouse
 from routebench.cli import cli
 from routebench.engine.results import existing
 from routebench.engine.running import _suite
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.kernels import drawing
+from tests.reports import launches
 
 GPU = parts.Where("cuda", Path("nowhere"), tiny=False)
 CUDA_ALONE = {"tests", "sanitizer", "tiles"}
@@ -263,7 +265,7 @@ def test_kernels_that_draw_compile_for_gpus_that_are_not_here(capability, channe
     started = []
 
     def note(work, name, grid, *arguments):
-        with forecast.pretending(capability):
+        with launches.pretending(capability):
             started.append(
                 (name, getattr(drawing_triton, name).warmup(*arguments, work.tile, grid=grid, enable_fp_fusion=True))
             )
@@ -278,37 +280,24 @@ def test_kernels_that_draw_compile_for_gpus_that_are_not_here(capability, channe
 
 @pytest.mark.parametrize("loop", tiles.LOOPS)
 def test_other_tiles_are_tiles_of_that_loop_alone(loop):
-    given = forecast.published()["tsai-1"].given
-    own = {launch.kernel: launch.plan for launch in forecast.launches(given)}
+    given = launches.published()["tsai-1"]
+    own = {launch.kernel: launch.plan for launch in launches.launches(given)}
     with tiles.planned(loop, 4, 1):
-        found = {launch.kernel: launch.plan for launch in forecast.launches(given)}
+        found = {launch.kernel: launch.plan for launch in launches.launches(given)}
     changed = {"sums", "to_parents"} if loop == "children" else {"to_children"}
     assert {name for name, plan in found.items() if (plan.tile.lanes_tile, plan.warps) == (4, 1)} == changed
     assert {name for name, plan in found.items() if plan == own[name]} == set(own) - changed
 
 
 @with_triton
-def test_a_kernel_is_compiled_for_a_gpu_that_is_not_there_and_counted():
-    (launch,) = (one for one in forecast.launches(forecast.published()["capsnet"].given) if one.kernel == "sums")
-    code = forecast.compiled(launch, 90)
-    assert 0 < code.registers <= 255
-    assert code.stack <= 16
+def test_a_kernel_is_compiled_for_a_gpu_that_is_not_there_and_fits_its_registers():
+    (launch,) = (one for one in launches.launches(launches.published()["capsnet"]) if one.kernel == "sums")
+    code = launches.compiled(launch, 90)
+    registers, stack = (int(re.search(rf"{name}:(\d+)", code)[1]) for name in ("REG", "STACK"))
+    assert 0 < registers <= 255
+    assert stack <= 16
     tile = launch.plan.tile
-    votes = tile.inner * tile.lane * tile.lanes_tile // 32  # a multiplication and addition each, per thread
-    assert votes <= code.loop["FFMA"] <= 2 * votes
-    found = forecast.forecast(launch, code, forecast.CHIPS[0])
-    assert found.floor < found.seconds < 100 * found.floor
-    assert found.resident <= 64
-
-
-def test_the_forecast_is_of_the_layers_and_kernels_there_are():
-    known = pd.read_csv(forecast.HERE / "forecast.csv")
-    assert set(known["chip"]) == {chip.name for chip in forecast.CHIPS}
-    for name, shape in forecast.published().items():
-        made = [launch.kernel for launch in forecast.launches(shape.given)]
-        written = known[(known["shape"] == name) & (known["chip"] == forecast.CHIPS[0].name)]
-        assert list(written["kernel"]) == made
-        assert list(written["lanes"]) == [launch.plan.tile.lanes_tile for launch in forecast.launches(shape.given)]
+    assert len(re.findall(r"\bFFMA\b", code)) >= tile.inner * tile.lane * tile.lanes_tile // 32  # votes, per thread
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
