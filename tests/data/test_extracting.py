@@ -487,6 +487,6 @@ def test_the_command_writes_a_file_that_a_suite_takes(tmp_path, capfd):
     again = command(*call)
     assert again.code == 2 and "not there yet" in again.error
     run = routebench.run_suite(
-        "features", preset="smoke", data=f"features:{file}", methods="uniform", results=tmp_path / "results"
+        "features", preset="smoke", data=f"features:{file}", methods="uniform", results=tmp_path / "results", jobs=1
     )
     assert run.counts.run and not run.counts.failed

@@ -25,14 +25,19 @@ def started(tmp_path_factory):
 
 def work_through(page, folder, given):
     """Runs a page in a folder; `given` are the results that it may take for granted, by the words of its marker."""
-    names = ""
-    for block in blocks_of(page):
+    names, blocks = "", blocks_of(page)
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
         if block.given:
             shutil.copytree(files_of(given[block.given]), folder / "results")
-        if not block.not_run:
+        if not (block.not_run or (is_script(block) and is_script(following) and not following.given)):
             run_block(block, folder, names)
         if block.language == "python" and not block.title:
             names += block.code
+
+
+def is_script(block):
+    """Python that runs. With what follows it is one script, as it is one session for a reader."""
+    return block is not None and block.language == "python" and not block.title and not block.not_run
 
 
 def test_the_first_page_runs(started):

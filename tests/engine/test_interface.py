@@ -42,10 +42,12 @@ def test_a_suite_is_run_and_shows_itself(parts, suite_file, tmp_path):
     assert list(run.tables) == ["small"] == list(run.headlines)
     assert "Uniform routing" in str(run)
     assert "<table" in run._repr_html_() and 'report.html">report</a>' in run._repr_html_()
-    again = routebench.run_suite(file, plugins=parts, results=folder, report=False)
+    again = routebench.run_suite(file, plugins=parts, results=folder, report=False, jobs=1)
     assert (again.counts.cached, again.counts.run, again.report) == (8, 0, None)
     assert [part.yours for part in open_folder(folder).parts] == [frozenset()]
-    one = routebench.run_suite(file, plugins=parts, results=folder, methods="dynamic[detach=true]", report=False)
+    one = routebench.run_suite(
+        file, plugins=parts, results=folder, methods="dynamic[detach=true]", report=False, jobs=1
+    )
     assert [part.yours for part in open_folder(folder).parts] == [{"dynamic[detach=true]"}]  # marked in the report
     assert set(one.results["label"]) == {"dynamic[detach=true]", "uniform", "random"}  # not all that the folder has
 

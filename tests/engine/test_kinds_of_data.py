@@ -59,7 +59,7 @@ def test_networks_and_methods_that_do_not_suit_the_data_are_refused(suite, given
 
 def test_a_method_that_takes_no_mask_runs_where_there_is_none(features, tmp_path):
     run = routebench.run_suite(
-        "features", preset="smoke", data=features, methods="divide-and-conquer", results=tmp_path / "results"
+        "features", preset="smoke", data=features, methods="divide-and-conquer", results=tmp_path / "results", jobs=1
     )
     assert run.counts.run and not run.counts.failed
 

@@ -239,7 +239,7 @@ def trained(tmp_path_factory):
     """A folder with a trained network, as schema 1 had it, and the key that its cell has now."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "own.toml").write_text(SUITE)
-    run = routebench.run_suite(str(folder / "own.toml"), preset="quick", results=folder / "now", report=False)
+    run = routebench.run_suite(str(folder / "own.toml"), preset="quick", results=folder / "now", report=False, jobs=1)
     old, fit = folder / "old", "f" * 16
     (key,) = run.results.query("method == 'uniform'")["cell"].unique()
     shutil.copytree(folder / "now", old)
@@ -275,7 +275,7 @@ def test_a_trained_network_is_used_again(trained, tmp_path):
     (tmp_path / "new" / "records" / f"{key}.json").unlink()
     (weights,) = (tmp_path / "new" / "fits").rglob("weights.safetensors")
     before = weights.stat().st_mtime_ns
-    routebench.run_suite(str(folder / "own.toml"), preset="quick", results=tmp_path / "new", report=False)
+    routebench.run_suite(str(folder / "own.toml"), preset="quick", results=tmp_path / "new", report=False, jobs=1)
     assert weights.stat().st_mtime_ns == before  # it was not trained again
 
 

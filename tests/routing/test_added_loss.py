@@ -139,7 +139,12 @@ def test_check_sees_a_loss_and_that_its_weight_has_an_effect():
 def test_a_suite_logs_the_loss_and_its_report_names_the_method(tmp_path):
     (tmp_path / "balanced.py").write_text(PLUGIN)
     run = routebench.run_suite(
-        "accuracy", preset="smoke", methods="balanced", plugins=tmp_path / "balanced.py", results=tmp_path / "results"
+        "accuracy",
+        preset="smoke",
+        methods="balanced",
+        plugins=tmp_path / "balanced.py",
+        results=tmp_path / "results",
+        jobs=1,
     )
     found = run.results
     added = found[found["metric"] == "added_loss"]
