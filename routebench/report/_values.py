@@ -10,8 +10,9 @@ import gzip
 import json
 import math
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
 from types import MappingProxyType
 from typing import Any
@@ -22,7 +23,8 @@ from numpy.typing import NDArray
 from pandas import DataFrame
 
 from routebench import statistics
-from routebench.analysis import Estimate, Verdict, mean_of
+from routebench.analysis import Estimate, Method, Runs, Verdict, mean_of
+from routebench.analysis._estimate import MISSING, unflattered
 from routebench.analysis.families import key_of, settled
 from routebench.analysis.folder import Folder
 from routebench.analysis.palette import HUES, NAMES
@@ -31,14 +33,19 @@ from routebench.report._tabs import place_of_preset, place_of_tab, whole_title_o
 
 LEFT_OUT = {
     *("suite_version", "protocol", "status", "reason", "method", "method_params"),
-    *("commit", "dirty", "seconds", "value", "why"),
+    *("device", "commit", "dirty", "seconds", "value", "why"),
 }
-"""Columns of `load_results` that distinguish no values, or that the label contains."""
+"""Columns of `load_results` that distinguish no values, or that the label contains.
+
+What tells how a run was made is among them: it may differ between the seeds of one configuration.
+"""
 LEVEL = 6  # of gzip; higher takes much longer and saves little
 REPLICATES = ("seed", "repeat", "cell", "value", "higher_is_better", "first")
 CODES = {Verdict.BETTER: 1, Verdict.WORSE: 2, Verdict.OPEN: 3, Verdict.UNTESTABLE: 4}
 """Codes of verdicts in the page; 0 where no table has one."""
-OF_RUN = ("data", "model", "label", "iterations", "role", "test_iterations", "epoch", "device")
+CONFIGURATION = ("suite", "preset", "data", "label", "model", "iterations")
+"""Columns that name the configuration that a run is a seed of."""
+OF_RUN = ("data", "model", "label", "iterations", "role", "test_iterations", "epoch")
 """Columns that distinguish runs, or follow from them."""
 WIDTHS = ((1 << 8, np.uint8), (1 << 16, np.uint16), (1 << 32, np.uint32))
 
@@ -61,16 +68,16 @@ def values_of(folder: Folder) -> Values:
     rows = _rows(folder)
     colours = {label: colour for runs in folder.parts for label, colour in runs.colours.items()}
     rows["group"], means = estimates_of(rows)
-    pairs, margins = pairs_of(rows)
-    verdicts, spans = _judged(rows, pairs, margins, folder), _spans(rows, pairs)
+    pairs = pairs_of(rows)
+    pairs, verdicts = _judged(rows, pairs, folder)
     rows = rows.drop(columns="first", errors="ignore")
     facts = {
         "colours": {label: NAMES[colour] for label, colour in colours.items()},
         "hues": [NAMES[colour] for colour in HUES],
         "paper": {name: colour for colour, name in NAMES.items()},
         "n": [one.n for one in means],
-        "pairs": pairs,
-        "spans": spans,
+        "pairs": pairs.groups,
+        "spans": _spans(rows, pairs.groups),
         "main": [name for name, measure in declared().items() if measure.main],
         "titles": {name: as_recorded(name, unit).title for name, unit in _measures(rows.drop_duplicates("group"))},
         "names": {
@@ -81,7 +88,8 @@ def values_of(folder: Folder) -> Values:
         "presets": list(dict.fromkeys(runs.preset for runs in sorted(folder.parts, key=place_of_preset))),
     }
     limits = {key: np.array([getattr(one, key) for one in means], "<f4") for key in ("mean", "low", "high")}
-    return Values(rows, encode(rows, facts, {**limits, "margins": margins, "verdicts": verdicts}))
+    arrays = {**limits, "margins": pairs.margins.astype("<f4"), "verdicts": verdicts, **_uneven(pairs, means)}
+    return Values(rows, encode(rows, facts, arrays))
 
 
 def estimates_of(rows: DataFrame) -> tuple["pd.Series[int]", list[Estimate]]:
@@ -106,25 +114,38 @@ def _measures(rows: DataFrame) -> list[tuple[str, str]]:
     return [(str(metric), str(unit or "")) for metric, unit in found]
 
 
-def pairs_of(rows: DataFrame) -> tuple[list[list[int]], NDArray[np.float32]]:
+@dataclass(frozen=True)
+class PairedRuns:
+    """The paired differences of every two runs of each measure, the first minus the second.
+
+    Args:
+        groups: for each measure, the groups that can be compared.
+        means: the mean of each difference over the seeds that both have, each measure's upper triangle row by row; NaN
+            without such seeds.
+        margins: half of its 95 % interval; NaN where none can be given.
+        n: the number of those seeds.
+    """
+
+    groups: list[list[int]]
+    means: NDArray[np.float64]
+    margins: NDArray[np.float64]
+    n: NDArray[np.int64]
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """The two groups of each pair, in the order of the arrays."""
+        return [pair for groups in self.groups for pair in combinations(groups, 2)]
+
+
+def pairs_of(rows: DataFrame) -> PairedRuns:
     """Compares every two runs, tested with the T of training, after training.
 
-    Returns:
-        for each measure, the groups that can be compared; half the 95 % paired t intervals of their differences, in two
-        stages where the column `first` says so, each measure's upper triangle row by row, NaN where seeds are not the
-        same.
+    Intervals are paired t intervals, in two stages where the column `first` says so.
     """
-    if rows.empty:
-        return [], np.empty(0, "<f4")
-    asked = rows[rows["epoch"].isna()] if "epoch" in rows else rows
-    if "test_iterations" in asked:
-        tested = asked["test_iterations"]
-        nowhere = pd.Series(pd.NA, asked.index, tested.dtype)
-        trained = asked.get("iterations", nowhere)  # where no method iterates
-        asked = asked[tested.isna() | (tested == trained).fillna(False)]
+    lists, found = [], [(np.empty(0), np.empty(0), np.empty(0, np.int64))]
+    asked = rows if rows.empty else _as_trained(rows)
     keys = [name for name in asked if name not in {*REPLICATES, *OF_RUN, "group"}]
-    lists, margins = [], [np.empty(0, "<f4")]
-    for _, own in asked.groupby(keys, dropna=False, sort=False):
+    for _, own in () if rows.empty else asked.groupby(keys, dropna=False, sort=False):
         seeds = own.pivot_table(index="group", columns="seed", values="value", sort=False)
         if len(seeds) > 1:
             lists.append([int(group) for group in seeds.index])
@@ -133,9 +154,37 @@ def pairs_of(rows: DataFrame) -> tuple[list[list[int]], NDArray[np.float32]]:
                 own.groupby("group", sort=False)["first"].max().fillna(0) if "first" in own else seeds.iloc[:, 0] * 0
             )
             stages = np.array([sum(seed < stage for seed in seeds) for stage in first.reindex(seeds.index)])
-            found = statistics.paired_margins(seeds.to_numpy(dtype=float), first=stages)
-            margins.append(found[np.triu_indices(len(seeds), 1)].astype("<f4"))
-    return lists, np.concatenate(margins)
+            upper = np.triu_indices(len(seeds), 1)
+            mean, margin, n = statistics.paired_differences(seeds.to_numpy(dtype=float), first=stages)
+            found.append((mean[upper], margin[upper], n[upper]))
+    means, margins, counts = (np.concatenate(part) for part in zip(*found, strict=True))
+    return PairedRuns(lists, means, margins, counts)
+
+
+def _as_trained(rows: DataFrame) -> DataFrame:
+    """The rows that were tested with the T of training, or without any, after training."""
+    asked = rows[rows["epoch"].isna()] if "epoch" in rows else rows
+    if "test_iterations" not in asked:
+        return asked
+    tested = asked["test_iterations"]
+    nowhere = pd.Series(pd.NA, asked.index, tested.dtype)
+    trained = asked.get("iterations", nowhere)  # where no method iterates
+    return asked[tested.isna() | (tested == trained).fillna(False)]
+
+
+def _uneven(pairs: PairedRuns, means: list[Estimate]) -> dict[str, NDArray[np.float32]]:
+    """The pairs whose difference is not that of their two means: one lacks seeds that the other has.
+
+    Returns:
+        `uneven`, the places of these pairs; `apart`, their mean differences; `shared`, the number of their seeds.
+    """
+    ours, theirs = ([pair[side] for pair in pairs.places] for side in (0, 1))
+    n, mean = np.array([one.n for one in means], np.int64), np.array([one.mean for one in means], float)
+    near = 1e-5 * np.maximum(np.abs(mean[ours]), np.abs(mean[theirs]))
+    same = np.isclose(pairs.means, mean[ours] - mean[theirs], rtol=0, atol=near, equal_nan=True)
+    places = np.flatnonzero(~same | (pairs.n != n[ours]) | (pairs.n != n[theirs]))
+    found = {"uneven": places, "apart": pairs.means[places], "shared": pairs.n[places]}
+    return {name: one.astype("<f4") for name, one in found.items()}
 
 
 def _spans(rows: DataFrame, pairs: list[list[int]]) -> list[float | None]:
@@ -149,33 +198,73 @@ def _spans(rows: DataFrame, pairs: list[list[int]]) -> list[float | None]:
     return spans
 
 
-def _judged(
-    rows: DataFrame, pairs: list[list[int]], margins: NDArray[np.float32], folder: Folder
-) -> NDArray[np.float32]:
-    """The verdicts that the tables have on accuracies, as `CODES`, in the order of margins, which they set, too."""
-    found, start = np.zeros(len(margins), "<f4"), 0
-    first = rows.drop_duplicates("group").set_index("group") if pairs else rows
-    known = [runs for runs in folder.parts if runs.strength.judges]
-    for groups in pairs:
-        size = len(groups) * (len(groups) - 1) // 2
-        of = first.loc[groups]
-        if (of["metric"] == "accuracy").all() and (of["split"] == "test").all():
-            entries = [_entry(row) for row in of.to_dict("records")]
-            for runs in known:
-                methods = {(runs.suite, runs.preset, runs.data, *key_of(one)): one for one in runs.methods.values()}
-                for place, (one, other) in enumerate(combinations(entries, 2), start):
-                    if one in methods and other in methods and not found[place]:
-                        gap = settled(runs).difference(methods[one], methods[other])
-                        if gap.n > 1 and gap.kind not in statistics.BY_SAMPLE:
-                            found[place] = CODES[gap.verdict]
-                            margins[place] = max(gap.high - gap.mean, gap.mean - gap.low)
-        start += size
+def _judged(rows: DataFrame, pairs: PairedRuns, folder: Folder) -> tuple[PairedRuns, NDArray[np.float32]]:
+    """The pairs as the tables have them, and the tables' verdicts as `CODES`, in the same order.
+
+    On accuracies, differences and limits are the tables' own. On all else, as there, nothing speaks for the side that
+    lost seeds which the other finished.
+    """
+    means, margins, counts = pairs.means.copy(), pairs.margins.copy(), pairs.n.copy()
+    verdicts = np.zeros(len(means), "<f4")
+    flattered = _flattered(rows, pairs, folder)
+    margins[flattered], verdicts[flattered] = math.nan, CODES[Verdict.UNTESTABLE]
+    for place, gap in _gaps(rows, pairs, folder):
+        means[place], counts[place], verdicts[place] = gap.mean, gap.n, CODES[gap.verdict]
+        margins[place] = max(gap.high - gap.mean, gap.mean - gap.low)
+    return PairedRuns(pairs.groups, means, margins, counts), verdicts
+
+
+def _gaps(rows: DataFrame, pairs: PairedRuns, folder: Folder) -> Iterator[tuple[int, Estimate]]:
+    """The differences of accuracies over seeds that the tables have, with their places among the pairs."""
+    start = 0
+    first = rows.drop_duplicates("group").set_index("group") if pairs.groups else rows
+    known = [
+        (settled(runs), {_key(runs, one): one for one in runs.methods.values()})
+        for runs in folder.parts
+        if runs.strength.judges
+    ]
+    for groups in pairs.groups:
+        members = first.loc[groups]
+        if (members["metric"] == "accuracy").all() and (members["split"] == "test").all():
+            entries = [_entry(row) for row in members.to_dict("records")]
+            for place, (one, other) in enumerate(combinations(entries, 2), start):
+                gaps = (own.difference(of[one], of[other]) for own, of in known if one in of and other in of)
+                over_seeds = (gap for gap in gaps if gap.n > 1 and gap.kind not in statistics.BY_SAMPLE)
+                if (gap := next(over_seeds, None)) is not None:
+                    yield place, gap
+        start += len(groups) * (len(groups) - 1) // 2
+
+
+def _flattered(rows: DataFrame, pairs: PairedRuns, folder: Folder) -> list[int]:
+    """The places of pairs whose difference speaks for the side that lost seeds which the other finished."""
+    methods = {_key(runs, one): one for runs in folder.parts for one in runs.methods.values()}
+    have = rows.groupby("group")["seed"].agg(frozenset).to_dict() if pairs.groups else {}
+    first = rows.drop_duplicates("group").set_index("group") if pairs.groups else rows
+
+    @cache
+    def side(group: int) -> Method:
+        method, own = methods[_entry(first.loc[group].to_dict())], frozenset(map(int, have[group]))
+        return replace(method, finished=own, lost=(method.finished | method.lost) - own)
+
+    found = []
+    for place, (one, other) in enumerate(pairs.places):
+        better: Any = first.loc[one, "higher_is_better"] if have[one] != have[other] else None
+        if better is None or pd.isna(better):
+            continue
+        gap = Estimate(mean=float(pairs.means[place]))
+        if unflattered(gap, side(one), side(other), higher_is_better=bool(better)).kind == MISSING:
+            found.append(place)
     return found
 
 
+def _key(runs: Runs, method: Method) -> tuple[Any, ...]:
+    """The configuration of a method of a part, as `_entry` has it."""
+    return runs.suite, runs.preset, runs.data, *key_of(method)
+
+
 def _entry(row: Mapping[Any, Any]) -> tuple[Any, ...]:
-    steps = row.get("iterations")
-    where = (row[key] for key in ("suite", "preset", "data", "label", "model"))
+    """The configuration of a row."""
+    *where, steps = (row.get(key) for key in CONFIGURATION)
     return *where, None if pd.isna(steps) or not steps else int(steps)
 
 
@@ -188,7 +277,11 @@ def _rows(folder: Folder) -> DataFrame:
     rows = rows[~(rows.index.duplicated() & rows.assign(row=rows.index).duplicated(["row", "preset"]))]
     kept = ["suite", "preset", *(name for name in rows if name not in LEFT_OUT | {"suite", "preset"})]
     kept = [name for name in kept if rows[name].notna().any()]
-    return DataFrame(rows[[*kept, "value"]]).reset_index(drop=True)
+    found = DataFrame(rows[[*kept, "value"]]).reset_index(drop=True)
+    if found.empty:
+        return found
+    own = found.groupby([name for name in CONFIGURATION if name in found], dropna=False)
+    return found.assign(role=own["role"].transform("first"))  # the newest plan's, where an older one has another
 
 
 def encode(

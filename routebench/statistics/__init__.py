@@ -54,7 +54,7 @@ from routebench.statistics._by_sample import (
 from routebench.statistics._by_seed import (
     equivalence_p,
     paired_difference,
-    paired_margins,
+    paired_differences,
     shared_differences,
     smallest_sign_flip_p,
 )
@@ -151,7 +151,7 @@ __all__ = [
     "moderated_variances",
     "nemenyi_difference",
     "paired_difference",
-    "paired_margins",
+    "paired_differences",
     "paired_samples",
     "paired_samples_of_seeds",
     "performance_profile",

@@ -59,10 +59,10 @@ def paired_difference(
     return Difference(found.mean, found.low, found.high, found.n, found.kind, p_value)
 
 
-def paired_margins(
+def paired_differences(
     values: NDArray[np.float64], confidence: float = CONFIDENCE, *, first: NDArray[np.int64] | None = None
-) -> NDArray[np.float64]:
-    """Half of the interval of `paired_difference`, for every two rows; of `two_stage_difference` where it is known.
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """`paired_difference` for every two rows; `two_stage_difference` where `first` says so.
 
     Args:
         values: (methods, seeds), in the order of the seeds; NaN where a method lacks a seed.
@@ -70,34 +70,35 @@ def paired_margins(
         first: (methods,) how many columns are the first of two stages, 0 for one stage; of two rows the larger counts.
 
     Returns:
-        (methods, methods): 0 where all differences are equal, NaN where the two have other seeds, or fewer than two.
+        each (methods, methods), of row minus column over the seeds that both have: the mean, NaN without such seeds;
+        half of its interval, 0 where all differences are equal and NaN with fewer than two; the number of seeds.
     """
     known = np.isfinite(values)
-    differences = values[:, None] - values[None]
-    same = (known[:, None] == known[None]).all(axis=2)
-    n = np.where(same, known.sum(axis=1), 0)
+    kept = np.where(known, values, math.nan)
+    differences, shared = kept[:, None] - kept[None], known[:, None] & known[None]
     stage = np.zeros(len(values), dtype=np.int64) if first is None else first
     stage = np.maximum(stage[:, None], stage[None])
     stage = np.where(stage > 0, stage, values.shape[1])
     counted = np.arange(values.shape[1]) < stage[..., None]
-    early, early_n = _squares(differences, counted & known[:, None])
-    squares, _ = _squares(differences, np.broadcast_to(known[:, None], differences.shape))
-    largest = np.nanmax(np.abs(values), initial=0.0)
+    _, early, early_n = _moments(differences, counted & shared)
+    mean, squares, n = _moments(differences, shared)
+    largest = np.nanmax(np.abs(kept), initial=0.0)
     staged = (early_n < n) & (early_n > 1) & (np.sqrt(early) > 1e-10 * largest)
     spread, used = np.where(staged, early, squares), np.where(staged, early_n, n)
     with np.errstate(invalid="ignore", divide="ignore"):
         margins = special.stdtrit(used - 1, upper_level(confidence)) * np.sqrt(spread / (used - 1) / n)
-    return np.where(n < 2, math.nan, np.where(np.sqrt(squares) <= 1e-10 * largest, 0.0, margins))
+    margins = np.where(n < 2, math.nan, np.where(np.sqrt(squares) <= 1e-10 * largest, 0.0, margins))
+    return np.where(n > 0, mean, math.nan), margins, n
 
 
-def _squares(
+def _moments(
     differences: NDArray[np.float64], chosen: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The squared deviations of chosen seeds from their mean, and their number, both (methods, methods)."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """The mean of chosen seeds, their squared deviations from it, and their number, each (methods, methods)."""
     kept = np.where(chosen, differences, math.nan)
     n = chosen.sum(axis=2)
     mean = np.nansum(kept, axis=2) / np.maximum(n, 1)
-    return np.nansum((kept - mean[..., None]) ** 2, axis=2), n
+    return mean, np.nansum((kept - mean[..., None]) ** 2, axis=2), n
 
 
 def smallest_sign_flip_p(n: int) -> float:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from routebench.statistics import paired_difference, paired_margins, two_stage_difference
+from routebench.statistics import paired_difference, paired_differences, two_stage_difference
 from tests.simulations import collapses, machines, two_stages
 
 RUNS = 500
@@ -25,12 +25,22 @@ def test_two_stages_cover_whatever_pair_it_is_and_student_does_not():
 def test_two_stages_in_the_explorer_are_those_of_a_pair():
     random = np.random.default_rng(0)
     values = random.normal(size=(3, 9))
-    values[1, 7:] = values[2, 7:] = math.nan
-    margins = paired_margins(values, first=np.array([4, 4, 0]))
+    values[1, 7:] = values[2, 7:] = values[0, 2] = math.nan
     known = [{seed: value for seed, value in enumerate(own) if not math.isnan(value)} for own in values]
-    assert margins[1, 2] == pytest.approx(two_stage_difference(known[1], known[2], 4).half_width)
-    assert math.isnan(margins[0, 1]), "other seeds"
-    assert paired_margins(values)[1, 2] == pytest.approx(paired_difference(known[1], known[2]).half_width)
+    staged, plain = paired_differences(values, first=np.array([4, 4, 0])), paired_differences(values)
+    for one, other in ((0, 1), (1, 0), (1, 2)):
+        for found, expected in (
+            (staged, two_stage_difference(known[one], known[other], 4)),
+            (plain, paired_difference(known[one], known[other])),
+        ):
+            assert [part[one, other] for part in found] == pytest.approx(
+                [expected.mean, expected.half_width, expected.n]
+            )
+
+
+def test_runs_without_a_seed_in_common_have_no_difference():
+    means, margins, n = paired_differences(np.array([[1.0, 2, math.nan], [math.nan, math.nan, 3]]))
+    assert (n[0, 1], math.isnan(means[0, 1]), math.isnan(margins[0, 1])) == (0, True, True)
 
 
 def test_collapses_elsewhere_take_most_false_verdicts_away():

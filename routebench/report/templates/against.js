@@ -63,13 +63,15 @@ function differences(values, ours, theirs) {
   let start = 0;
   const found = [];
   for (const list of values.facts.pairs) {
-    const [one, other] = [list.findIndex((group) => a.has(group)), list.findLastIndex((group) => b.has(group))];
+    const [one, other] = [list.findIndex((group) => a.has(group)), list.findIndex((group) => b.has(group))];
     if (one >= 0 && other >= 0 && one !== other) {
       const [low, high] = [Math.min(one, other), Math.max(one, other)];
       const place = start + low * list.length - (low * (low + 1)) / 2 + high - low - 1;
       const told = values.verdicts[place], verdict = one > other && told && told < 3 ? 3 - told : told;
+      const uneven = values.uneven.indexOf(place), sign = one > other ? -1 : 1;
+      const apart = uneven < 0 ? null : { mean: sign * values.apart[uneven], n: values.shared[uneven] };
       const span = values.facts.spans[values.facts.pairs.indexOf(list)] ?? Infinity;
-      found.push(differenceOf(values, a.get(list[one]), b.get(list[other]), { margin: values.margins[place], verdict, span }));
+      found.push(differenceOf(values, a.get(list[one]), b.get(list[other]), { margin: values.margins[place], verdict, span, apart }));
     }
     start += (list.length * (list.length - 1)) / 2;
   }
@@ -77,13 +79,14 @@ function differences(values, ours, theirs) {
 }
 
 // `verdict` is that of the tables, which correct p: 1 better, 2 worse, 3 open, 4 untestable; 0 where they have none.
-function differenceOf(values, ours, theirs, { margin, verdict, span }) {
+// `apart` has the mean difference over shared seeds, and their number, where one lacks a seed: means are over others.
+function differenceOf(values, ours, theirs, { margin, verdict, span, apart }) {
   const [a, b] = [estimateAt(values, ours), estimateAt(values, theirs)];
-  const within = [...values.columns.keys()].filter((name) => ![...RUN, ...REPLICATES, ...NAMING, "role", "test_iterations", "as_trained", "epoch", "device"].includes(name));
+  const within = [...values.columns.keys()].filter((name) => ![...RUN, ...REPLICATES, ...NAMING, "role", "test_iterations", "as_trained", "epoch"].includes(name));
   const where = within.filter((name) => ![null, ""].includes(kindAt(values, name, ours))).map((name) => `${titled(name)} ${shownKind(kindAt(values, name, ours))}`);
   const at = (name) => kindAt(values, name, ours);
-  const better = at("higher_is_better"), mean = a.mean - b.mean;
-  const found = { mean, low: Math.max(mean - margin, -span), high: Math.min(mean + margin, span), n: Math.min(a.n, b.n), a: a.mean, b: b.mean, margin };
+  const better = at("higher_is_better"), { mean, n } = apart ?? { mean: a.mean - b.mean, n: a.n };
+  const found = { mean, low: Math.max(mean - margin, -span), high: Math.min(mean + margin, span), n, a: a.mean, b: b.mean, margin, uneven: apart !== null };
   return {
     ...found,
     title: `${measureTitle(values, `${at("metric")}:${at("split") ?? ""}`)}${at("unit") ? `, ${at("unit")}` : ""}`,
@@ -97,8 +100,8 @@ const TOLD = { 1: "A is better", 2: "B is better", 3: "not told apart", 4: "cann
 
 // By this interval alone, where no table has a verdict.
 function verdictOf({ mean, low, high, n, margin }, better) {
-  if (n < 2) return "one seed: cannot be tested";
-  if (Number.isNaN(margin)) return "other seeds: not compared";
+  if (n < 2) return n ? "one seed: cannot be tested" : "no seed in common";
+  if (Number.isNaN(margin)) return "cannot be tested";
   if (margin === 0) return mean === 0 ? "the same" : "cannot be tested: equal differences";
   if (low <= 0 && high >= 0) return "not told apart";
   if (better === null) return "they differ";
@@ -155,9 +158,10 @@ function fillDifferences() {
   });
   body.replaceChildren(...rows);
   const tested = against.rows.filter((found) => found.margin > 0).length;
+  const uneven = shown.some((found) => found.uneven) ? " Where one lacks seeds, A − B is over fewer of them than the means beside it." : "";
   side("status").textContent = against.state.a === against.state.b
     ? "A and B are the same run: choose two."
-    : `${runTitle(against.values, against.state.a)} against ${runTitle(against.values, against.state.b)}: ${against.rows.length} measures in common, of which ${tested} can be tested. Each interval is for its measure alone; of 20 measures without any difference, one is expected to stand out.`;
+    : `${runTitle(against.values, against.state.a)} against ${runTitle(against.values, against.state.b)}: ${against.rows.length} measures in common, of which ${tested} can be tested. Each interval is for its measure alone; of 20 measures without any difference, one is expected to stand out.${uneven}`;
 }
 
 // A dot with its whisker around zero; each row has a scale of its own, because each has a unit of its own.
