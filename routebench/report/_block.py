@@ -1,8 +1,16 @@
 """The result of an analysis as a page shows it, and its figure and table as files beside the page."""
 
-from collections.abc import Callable, Iterable
+import contextlib
+import errno
+import glob
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from functools import partial
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +22,16 @@ from routebench.analysis._method import CONTROL
 from routebench.analysis._result import Analysis
 from routebench.analysis._table import Column, Printed
 from routebench.analysis.figures import inline_svg, literal, save_svg, to_svg
-from routebench.atomic import write_text
+from routebench.atomic import OLD, write_text
+from routebench.received import read_plain
 from routebench.registry import analyses
 from routebench.report._asking import Broken, checked, guarded
 from routebench.tables import as_csv
 
 MOST_OPEN = 40
 """Most rows of a table in the page itself; the browser builds a longer one when it is opened."""
+STEM, GENERATOR = re.compile(r'data-stem="([^"]*)"'), '<meta name="generator" content="routebench'
+"""What names the files of a block in a page, and what tells that the page is ours."""
 SMALL = 8.5  # pt: beside another figure, smaller text is below 12 pixels on a wide screen
 
 
@@ -67,38 +78,72 @@ class Block:
         return {"columns": columns, "rows": [[cell.packed for cell in row] for row in self.rows], "marks": self.marks}
 
 
-def blocks_of(
-    names: Iterable[str], given: Any, part: str, beside: Path, origin: tuple[str, ...] = ()
-) -> tuple[Block | Broken, ...]:
+def blocks_of(names: Iterable[str], given: Any, part: str, origin: tuple[str, ...] = ()) -> tuple[Block | Broken, ...]:
     """A block for each analysis with a result. One that raises gets its error instead.
 
     Args:
         names: the names of the analyses.
         given: the argument of each.
         part: the part of the page, in the names of files.
-        beside: the folder of these files.
         origin: lines on where the numbers come from.
-
-    Raises:
-        OSError: a file cannot be written.
     """
     blocks: list[Block | Broken] = []
     for name in names:
         analysis = analyses[name]
         block = guarded(name, partial(_asked, name, f"{part}-{name}", analysis, given, origin), analysis)
-        if isinstance(block, Block):
-            write(block, beside)
         if block is not None:
             blocks.append(block)
     return tuple(blocks)
 
 
-def write(block: Block, beside: Path) -> None:
+def replace_files(blocks: Iterable[Block], beside: Path, earlier: Set[str], between: Callable[[], None]) -> None:
+    """Writes the files of blocks into a new folder, then puts them into the place of an earlier report's.
+
+    Args:
+        blocks: those of the page.
+        beside: the folder that figures and tables lie in. Whatever else is in it stays.
+        earlier: the names of the files that the earlier report wrote there.
+        between: is called when all files are whole, before one is in its place.
+
+    Raises:
+        OSError: a file cannot be written, or something else has its name.
+        StoreFull: the disk is full. The earlier files are as they were.
+    """
+    beside.parent.mkdir(parents=True, exist_ok=True)
+    for left in beside.parent.glob(f".{glob.escape(beside.name)}.*.tmp"):  # of a process that was killed
+        if time.time() - left.lstat().st_mtime > OLD:
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f".{beside.name}.", suffix=".tmp", dir=beside.parent) as made:
+        for block in blocks:
+            _write(block, Path(made))
+        names = {file.name for file in Path(made).iterdir()}
+        if taken := [name for name in names if (beside / name).is_dir() and not (beside / name).is_symlink()]:
+            raise IsADirectoryError(errno.EISDIR, f"{taken[0]!r} in {beside.name!r} is a folder")
+        if names:
+            beside.mkdir(exist_ok=True)
+        between()
+        for name in names:
+            (Path(made) / name).replace(beside / name)
+        for name in earlier - names:
+            with contextlib.suppress(FileNotFoundError, IsADirectoryError, PermissionError):
+                (beside / name).unlink()
+
+
+def _write(block: Block, folder: Path) -> None:
     """Writes the table of a block as CSV and its figure as SVG into a folder."""
-    beside.mkdir(parents=True, exist_ok=True)
-    write_text(beside / f"{block.stem}.csv", as_csv(block.found.numbers), lasting=False)
+    write_text(folder / f"{block.stem}.csv", as_csv(block.found.numbers), lasting=False)
     if block.drawn is not None:
-        save_svg(block.drawn, beside / f"{block.stem}.svg")
+        save_svg(block.drawn, folder / f"{block.stem}.svg")
+
+
+def files_of(page: Path) -> set[str]:
+    """The names of the files that a report wrote beside its page, by that page; empty where it is none of ours."""
+    try:
+        text = read_plain(page, named=True)[0].decode(errors="replace")
+    except OSError:
+        return set()
+    stems = map(unescape, STEM.findall(text)) if GENERATOR in text else ()
+    return {f"{stem}.{ending}" for stem in stems if Path(stem).name == stem for ending in ("csv", "svg")}
 
 
 def _asked(name: str, stem: str, analysis: Callable[[Any], Any], given: Any, origin: tuple[str, ...]) -> Block | None:

@@ -1,9 +1,9 @@
 """Writes one HTML file from a results folder; it opens offline and can be sent to anybody."""
 
 import re
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isnan
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report._asking import Broken
 from routebench.report._asv_pages import asv_pages
-from routebench.report._block import Block, block_of, blocks_of, write
+from routebench.report._block import Block, block_of, blocks_of, files_of, replace_files
 from routebench.report._headline import Headline, headline_of
 from routebench.report._origins import Origins, lines_of, origins_of
 from routebench.report._paper_claims import ClaimCard, claims_of
@@ -144,24 +144,20 @@ def write_report(results: Path | Folder, output: Path | None = None) -> Written:
     folder = results if isinstance(results, Folder) else open_folder(results)
     page, named = output or folder.path / "report.html", output is not None
     atomic.expect_page(page, "the report", named=named)
-    with tempfile.TemporaryDirectory(prefix="routebench-") as unkept:
-        beside = Path(unkept) if atomic.is_stream(page) else page.with_name(f"{page.stem}-figures")
+    beside = None if atomic.is_stream(page) else page.with_name(f"{page.stem}-figures")
+    if beside is not None:
         atomic.expect_place(beside, "the figures of the report", folder=True, named=False)
-        return _write(folder, page, beside, named)
+    return _write(folder, page, beside, named)
 
 
-def _write(folder: Folder, page: Path, beside: Path, named: bool) -> Written:
-    """Writes the page, and its figures and tables into the folder `beside`."""
-    try:
-        ids = _ids(folder.parts)
-        sections = [_section(folder, runs, ids[runs.name], beside) for runs in sorted(folder.parts, key=place_of_tab)]
-        groups = [_together(group, beside) for group in _groups(folder)]
-        whole = _whole(folder, beside)
-        summary = _summary(sections, whole, beside, _set_aside(folder.warnings))
-        whole = tuple(block for block in whole if block is not summary.price)
-    except (OSError, atomic.StoreFull) as error:
-        reason = error.strerror if isinstance(error, OSError) else error.reason
-        raise UserError(f"the report cannot be written to {str(page)!r}: {reason}; choose with -o") from error
+def _write(folder: Folder, page: Path, beside: Path | None, named: bool) -> Written:
+    """Writes the page, and its figures and tables into the folder `beside`; None for none."""
+    ids = _ids(folder.parts)
+    sections = [_section(folder, runs, ids[runs.name]) for runs in sorted(folder.parts, key=place_of_tab)]
+    groups = [_together(group) for group in _groups(folder)]
+    every = _whole(folder)
+    summary = _summary(sections, every, _set_aside(folder.warnings))
+    whole = tuple(block for block in every if block is not summary.price)
     text = render(
         sections=sections,
         together=groups,
@@ -175,7 +171,17 @@ def _write(folder: Folder, page: Path, beside: Path, named: bool) -> Written:
         commits=_commits(sections),
         asv=asv_pages(folder.path, page),
     )
-    atomic.write_output(page, text, "the report", named=named)
+    made = [*(part.blocks for part in sections), *(part.blocks for part in groups), every, (summary.downloads,)]
+    blocks = [block for blocks in made for block in blocks if isinstance(block, Block)]
+    write_page = partial(atomic.write_output, page, text, "the report", named=named)
+    if beside is None:
+        write_page()
+    else:
+        try:
+            replace_files(blocks, beside, earlier=files_of(page), between=write_page)
+        except (OSError, atomic.StoreFull) as error:
+            reason = error.strerror if isinstance(error, OSError) else error.reason
+            raise UserError(f"the report cannot be written to {str(page)!r}: {reason}; choose with -o") from error
     shown = [*(part.blocks for part in sections), *(part.blocks for part in groups), whole]
     broken = dict.fromkeys(str(block) for blocks in shown for block in blocks if isinstance(block, Broken))
     return Written(page, (*folder.warnings, *broken), bool(broken))
@@ -190,11 +196,11 @@ def _commits(sections: Iterable[Section]) -> str:
     return "".join(f"commit {one}" for one in known)
 
 
-def _section(folder: Folder, runs: Runs, part: str, beside: Path) -> Section:
+def _section(folder: Folder, runs: Runs, part: str) -> Section:
     names = [name for name in _in_order() if reads(analyses[name], runs.protocol)]
     plan = folder.plans[runs.name]
     origins = origins_of(runs, plan, folder.records(runs), comparison_of(runs).test_samples)
-    blocks = blocks_of(names, runs, runs.name, beside, tuple(lines_of(runs, plan, origins)))
+    blocks = blocks_of(names, runs, runs.name, tuple(lines_of(runs, plan, origins)))
     return Section(
         id=part,
         tab=tab_of(runs),
@@ -214,20 +220,20 @@ def _groups(folder: Folder) -> Iterable[tuple[Runs, ...]]:
             yield group
 
 
-def _together(group: tuple[Runs, ...], beside: Path) -> Together:
+def _together(group: tuple[Runs, ...]) -> Together:
     first = replace(group[0], data="across-data")
     names = [name for name in _in_order() if reads_across(analyses[name], first.protocol)]
     origin = (f"suite: {first.suite}, preset {first.preset}", f"data sets: {', '.join(runs.data for runs in group)}")
     part = f"{_slug(first.suite)}-{_slug(first.preset)}-{_slug(first.model)}-across-data"
-    return Together(part, tab_of(first), group, blocks_of(names, group, first.name, beside, origin))
+    return Together(part, tab_of(first), group, blocks_of(names, group, first.name, origin))
 
 
-def _whole(folder: Folder, beside: Path) -> tuple[Block | Broken, ...]:
+def _whole(folder: Folder) -> tuple[Block | Broken, ...]:
     """Analyses over all suites of a folder; their files are called `whole-folder-...`."""
     names = [name for name in _in_order() if reads_folder(analyses[name])]
     parts = tuple(part for part in folder.parts if part.strength.judges)
     origin = (f"suites: {', '.join(dict.fromkeys(part.suite for part in parts))}",)
-    return blocks_of(names if parts else (), parts, WHOLE_FOLDER, beside, origin)
+    return blocks_of(names if parts else (), parts, WHOLE_FOLDER, origin)
 
 
 def _in_order() -> list[str]:
@@ -259,9 +265,7 @@ def _slug(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name)
 
 
-def _summary(
-    sections: list[Section], whole: tuple[Block | Broken, ...], beside: Path, told: tuple[str, ...]
-) -> Summary:
+def _summary(sections: list[Section], whole: tuple[Block | Broken, ...], told: tuple[str, ...]) -> Summary:
     """The first screen; `told` are the first of its caveats."""
     own = [section for section in sections if not is_tuning(section.runs)] or sections
     answered = [section for section in own if section.done]
@@ -273,7 +277,6 @@ def _summary(
     if shown is not None:
         table = Analysis("Methods against questions", title, shown.downloaded)
         downloads = block_of("table", "scorecard", table, ())
-        write(downloads, beside)
     blocks = {block.name: block for block in whole if isinstance(block, Block)}
     price = blocks.get(name_with(Role.PRICE)) if shown is not None and shown.compares else None
     caveats = (*told, *_caveats(answered))

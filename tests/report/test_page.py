@@ -4,6 +4,7 @@ import base64
 import csv
 import hashlib
 import io
+import os
 import re
 import sys
 from dataclasses import replace
@@ -19,6 +20,7 @@ import routebench
 from routebench import cli
 from routebench.analysis import Analysis, Column, analysis_of, open_folder
 from routebench.commands import report, status
+from routebench.engine.results import Store
 from routebench.errors import UserError
 from routebench.registry import analyses, extensions
 from routebench.report import _render, answers, comparison_table, headline, origins_of, write_report
@@ -149,6 +151,83 @@ def few_analyses(monkeypatch) -> None:
     """Pages without most of the shipped analyses, for tests of what stands around them."""
     few = {name: analyses[name] for name in ("accuracy-table", "failures")}
     monkeypatch.setattr(analyses, "entries", few)
+
+
+@pytest.fixture
+def beside(tmp_path, monkeypatch):
+    """A folder with a report of three analyses, one of which needs uniform routing, and with files of the user's."""
+    few = {name: analyses[name] for name in ("accuracy-table", "failures", "gain-over-uniform")}
+    monkeypatch.setattr(analyses, "entries", few)
+    methods = {name: METHODS[name] for name in ("dynamic", "none", "uniform")}
+    path = write_folder(tmp_path / "results", made_up_records(seeds=2, methods=methods, failures=False))
+    write_report(path)
+    for name in ("mine.csv", "gain-over-uniform.csv", "failures.svg"):
+        (path / "report-figures" / name).write_text("mine")
+    return path / "report-figures"
+
+
+def held(figures: Path) -> dict[str, str]:
+    """The files of a report and their content, the page's too, and whatever else lies beside them."""
+    files = {file.name: file.read_text() for file in (*figures.iterdir(), figures.with_name("report.html"))}
+    return {**files, **{place.name: "" for place in figures.parent.iterdir() if place.name.startswith(".")}}
+
+
+def test_what_only_an_earlier_report_has_is_removed_and_nothing_of_the_users(beside) -> None:
+    before = held(beside)
+    Store(beside.parent).forget("uniform")
+    write_report(beside.parent)
+    gone = {name for name in before if name.endswith(("-gain-over-uniform.csv", "-gain-over-uniform.svg"))}
+    assert len(gone) == 2
+    assert held(beside).keys() == before.keys() - gone
+
+
+def test_the_report_of_another_folder_takes_the_place_of_the_first(tmp_path, beside) -> None:
+    records = made_up_records(seeds=2, methods={"none": METHODS["none"]}, failures=False)
+    for record in records:
+        record["identity"]["data"] = "other"
+    other = write_folder(tmp_path / "other", records)
+    write_report(other, beside.with_name("report.html"))
+    mine = {"mine.csv", "gain-over-uniform.csv", "failures.svg", "report.html"}
+    assert {name.partition("-other-")[0] for name in held(beside).keys() - mine} == {"accuracy-quick", "scorecard.csv"}
+
+
+def test_a_page_that_somebody_else_wrote_names_no_file_of_ours(beside) -> None:
+    page = beside.with_name("report.html")
+    page.write_text('<p data-stem="mine"></p>')
+    write_report(beside.parent)
+    page.write_text(f'{page.read_text()}<p data-stem="../records"></p><p data-stem=".."></p>')
+    write_report(beside.parent)
+    assert (beside / "mine.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize("failing", ["a figure", "the last table", "the page"])
+def test_on_a_full_disk_the_earlier_page_and_its_figures_stay(beside, monkeypatch, failing) -> None:
+    before = held(beside)
+    Store(beside.parent).forget("dynamic")
+    replace_file = os.replace
+
+    def full(source, target):
+        name = Path(target).name
+        end = {"a figure": ".svg", "the last table": "failures.csv", "the page": ".html"}[failing]
+        if name.endswith(end):
+            raise OSError(28, "No space left on device")
+        replace_file(source, target)
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(UserError, match=r"the report cannot be written to .*disk is full"):
+        write_report(beside.parent)
+    assert held(beside) == before
+
+
+def test_a_folder_in_the_place_of_a_figure_is_told_before_anything_is_written(beside) -> None:
+    (table,) = beside.glob("*-accuracy-table.csv")
+    table.unlink()
+    table.mkdir()
+    page = beside.with_name("report.html").read_text()
+    Store(beside.parent).forget("uniform")
+    with pytest.raises(UserError, match=r"cannot be written .*accuracy-table.csv' in 'report-figures' is a folder"):
+        write_report(beside.parent)
+    assert beside.with_name("report.html").read_text() == page
 
 
 def test_several_suites_are_named_unless_one_asks_for_accuracy(tmp_path, few_analyses) -> None:
