@@ -73,7 +73,7 @@ class Runs:
         primary: the suite's pre-specified comparisons, from all plans whose runs count; empty for none.
         yours: labels of the user's methods, which are the subject of the runs.
         told: the facts that a plan tells of the data set, if that does not ship; None where it tells none.
-        fingerprint: of the data, the same for equal images whatever their name; empty where nothing was measured.
+        fingerprint: the data's, the same for equal images whatever their name; empty where nothing was measured.
     """
 
     suite: str

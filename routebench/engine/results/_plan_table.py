@@ -224,7 +224,7 @@ def on_other_data(plans: Sequence[PlanTable]) -> list[str]:
 
 
 def first_planned(plans: Sequence[PlanTable]) -> dict[str, str]:
-    """When each run was planned first, by key; `plans` come with the oldest first."""
+    """The time at which each run was planned first, by key; `plans` come with the oldest first."""
     found: dict[str, str] = {}
     for plan in reversed(plans):
         found |= dict.fromkeys(plan.facts["cell"].items(), plan.head["created"])

@@ -347,7 +347,7 @@ class Store:
         return [plan.head for plan in self.plans()]
 
     def first_planned(self) -> dict[str, str]:
-        """When each run was planned first, by key."""
+        """The time at which each run was planned first, by key."""
         return plans.first_planned(self.plans())
 
     def told(self) -> dict[str, dict[str, Any]]:
