@@ -1,6 +1,7 @@
 """Two methods measured on two machines: their seeds are other samples, their test samples are the same."""
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,10 @@ from routebench.statistics._rounding import settled
 
 OVER_MACHINES = "Welch's t over the seeds of two machines"
 OVER_MACHINES_AND_SAMPLES = "Welch's t over the seeds of two machines, and test samples"
+ROUNDING = 1e-24
+"""Variances up to here are those of equal values that were rounded."""
+WIDEST = 2.0
+"""The largest difference of two gains, which are differences of proportions."""
 
 
 class _Mean(NamedTuple):
@@ -90,7 +95,7 @@ def crossed_apart_difference(ours: ArrayLike, theirs: ArrayLike, confidence: flo
 
     where s^2 are variances over seeds of the means over samples. The last term is what samples vary beyond what seeds
     explain, paired over samples, as MS_sample - MS_rest is in `crossed_difference`. Degrees of freedom are those of
-    seeds alone, which is at most as many as there are.
+    seeds alone, which is at most as many as there are; where seeds have no spread, the fewest that they can be.
 
     Args:
         ours: gains in right answers, -1, 0 or 1 (or means over the views of an object), (seeds, samples).
@@ -101,9 +106,9 @@ def crossed_apart_difference(ours: ArrayLike, theirs: ArrayLike, confidence: flo
         the difference as a proportion, with limits from -2 to 2, as gains have; else as for `apart_difference`.
 
     Raises:
-        ValueError: the numbers of samples differ, or are zero.
+        ValueError: the numbers of samples differ, or are zero, or a value is not finite.
     """
-    one, other = (np.asarray(values, dtype=np.float64) for values in (ours, theirs))
+    one, other = (finite(values) for values in (ours, theirs))
     if one.ndim != 2 or other.ndim != 2 or one.shape[1] != other.shape[1] or one.shape[1] == 0:
         raise ValueError(f"expected (seeds, samples) twice with as many samples, got {one.shape} and {other.shape}")
     n = min(len(one), len(other))
@@ -113,8 +118,10 @@ def crossed_apart_difference(ours: ArrayLike, theirs: ArrayLike, confidence: flo
     apart = one.mean(axis=0) - other.mean(axis=0)
     rest = _rest(one) / len(one) + _rest(other) / len(other)
     samples = max(float(apart.var(ddof=1)) - rest, 0.0) / apart.size if apart.size > 1 else 0.0
-    error = math.sqrt(found.error**2 + samples)
-    return _difference(_Mean(found.mean, error, found.freedom), n, OVER_MACHINES_AND_SAMPLES, confidence)
+    error = math.sqrt(found.error**2 + (samples if samples > ROUNDING else 0.0))
+    freedom = found.freedom if found.error else n - 1
+    known = _difference(_Mean(found.mean, error, freedom), n, OVER_MACHINES_AND_SAMPLES, confidence)
+    return replace(known, low=max(known.low, -WIDEST), high=min(known.high, WIDEST))
 
 
 def _rest(gains: NDArray[np.float64]) -> float:
@@ -127,7 +134,7 @@ def _welch(one: NDArray[np.float64], other: NDArray[np.float64]) -> _Mean:
     parts = [float(values.var(ddof=1)) / values.size for values in (one, other)]
     total = sum(parts)
     mean = float(one.mean() - other.mean())
-    if total < 1e-24 * max(1.0, mean**2):  # rounding of equal values
+    if total < ROUNDING * max(1.0, mean**2):
         return _Mean(mean, 0.0, math.nan)
     freedom = total**2 / sum(part**2 / (values.size - 1) for part, values in zip(parts, (one, other), strict=True))
     return _Mean(mean, math.sqrt(total), freedom)

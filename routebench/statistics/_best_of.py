@@ -34,8 +34,13 @@ def stable_from(curves: ArrayLike) -> int:
 
     Returns:
         k, counted from 1. Of equal configurations, the first counts as ahead.
+
+    Raises:
+        ValueError: there is no configuration or no trial, or a value is not finite.
     """
-    values = np.asarray(curves, dtype=np.float64)
+    values = finite(curves)
+    if values.ndim != 2 or not values.size:
+        raise ValueError(f"expected curves as (configurations, trials), one at least, got shape {values.shape}")
     orders = np.argsort(-values, axis=0, kind="stable")
     differs = (orders != orders[:, -1:]).any(axis=0)
     return int(np.flatnonzero(differs).max(initial=-1)) + 2

@@ -52,7 +52,12 @@ def hedges_correction(degrees: int) -> float:
 
     Args:
         degrees: degrees of freedom, 2 or more.
+
+    Raises:
+        ValueError: there are fewer.
     """
+    if not 2 <= degrees < math.inf:
+        raise ValueError(f"expected 2 degrees of freedom or more, got {degrees}")
     half = degrees / 2
     return math.exp(math.lgamma(half) - math.lgamma(half - 0.5)) / math.sqrt(half)
 

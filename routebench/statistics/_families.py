@@ -23,7 +23,7 @@ def holm(p_values: ArrayLike, family: int | None = None) -> NDArray[np.float64]:
             that the data made impossible is still one of those that were asked for.
 
     Raises:
-        ValueError: a value lies outside [0, 1], or more tests were made than the family has.
+        ValueError: a value lies outside [0, 1], or more tests were made than the family has, or this is no integer.
     """
     # statsmodels' multipletests counts a NaN into m, and collects garbage each time: 30 ms for six lines.
     raw = np.atleast_1d(np.asarray(p_values, dtype=np.float64))
@@ -35,7 +35,7 @@ def holm(p_values: ArrayLike, family: int | None = None) -> NDArray[np.float64]:
     adjusted = np.full(raw.shape, np.nan)
     order = made[np.argsort(raw[made], kind="stable")]
     count = order.size if family is None else family
-    if count < order.size:
+    if not (count >= order.size and count == np.floor(count) < np.inf):
         raise ValueError(f"expected a family of {order.size} tests or more, got {count}")
     factors = count - np.arange(order.size)
     adjusted[order] = np.minimum(np.maximum.accumulate(raw[order] * factors), 1.0)

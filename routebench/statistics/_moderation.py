@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
+from routebench.statistics._intervals import finite
+
 FEWEST_VARIANCES = 3
 """The fewest variances that tell how alike they are."""
 ALIKE = 1e6
@@ -28,8 +30,13 @@ def moderated_variances(variances: ArrayLike, degrees: ArrayLike) -> tuple[NDArr
     Returns:
         the variances and their degrees of freedom, never more than all rows have together; a row's own where fewer than
             `FEWEST_VARIANCES` rows have a positive one.
+
+    Raises:
+        ValueError: a value is not finite or below zero, or there are not as many of both.
     """
-    own, free = (np.asarray(values, dtype=np.float64) for values in (variances, degrees))
+    own, free = (finite(values) for values in (variances, degrees))
+    if own.ndim != 1 or own.shape != free.shape or (own < 0).any() or (free < 0).any():
+        raise ValueError(f"expected as many degrees as variances, none below zero, got {own.shape} and {free.shape}")
     known = (free > 0) & (own > 0)
     if known.sum() < FEWEST_VARIANCES:
         return own.copy(), free.copy()

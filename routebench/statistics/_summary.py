@@ -86,12 +86,12 @@ def performance_profile(tasks: Sequence[ArrayLike], levels: ArrayLike) -> NDArra
         levels: scores at which the profile is taken, in the unit of the tasks.
 
     Raises:
-        ValueError: there is no task, or one has no run.
+        ValueError: there is no task, or one has no run, or a score or a level is not finite.
     """
     known = [finite(task) for task in tasks]
     if not known or not all(task.size for task in known):
         raise ValueError("expected one task or more, each with a run or more")
-    at = np.asarray(levels, dtype=np.float64)
+    at = finite(levels)
     shares = [(task[:, None] > at).mean(axis=0) for task in known]
     found: NDArray[np.float64] = np.mean(shares, axis=0)
     return found

@@ -64,6 +64,8 @@ def test_bad_values_are_refused():
         apart_equivalence_p([0.5, 0.1], [0.1, 0.2], 0.0)
     with pytest.raises(ValueError, match="as many samples"):
         crossed_apart_difference(np.zeros((2, 3)), np.zeros((2, 4)))
+    with pytest.raises(ValueError, match="finite"):
+        crossed_apart_difference(np.full((2, 3), math.nan), np.zeros((2, 3)))
 
 
 TRUTH = 0.25 * 0.95
@@ -92,6 +94,25 @@ def test_with_other_samples_the_interval_is_wider_where_samples_vary_and_covers(
     assert wider > 150
     assert covered >= 185, "95 % less three standard errors"
     assert plain < 120, "over seeds alone it says nothing of other samples"
+
+
+def test_where_every_seed_gives_the_same_answers_samples_alone_vary():
+    """The interval is that of a mean over samples, with the degrees of freedom of the fewest seeds."""
+    random = np.random.default_rng(2)
+    one, other = (np.tile(random.integers(-1, 2, 20), (seeds, 1)) for seeds in (3, 4))
+    found = crossed_apart_difference(one, other)
+    apart = one[0] - other[0]
+    half = stats.t.ppf(0.975, 2) * apart.std(ddof=1) / math.sqrt(20)
+    assert (found.low, found.high) == pytest.approx((apart.mean() - half, apart.mean() + half))
+    assert 0 < found.p_value < 1
+    thirds = np.full((3, 5), 1 / 3)
+    assert crossed_apart_difference(thirds, 0.1 * thirds).kind == CONSTANT, "but for rounding, nothing varies"
+
+
+def test_limits_stay_in_the_range_of_gains():
+    gains = np.array([[1, 1], [-1, -1]])
+    found = crossed_apart_difference(gains, gains)
+    assert (found.low, found.high) == (-2, 2)
 
 
 def test_on_one_machine_it_is_as_wide_as_without_pairing():

@@ -8,12 +8,20 @@ from scipy import integrate, special, stats
 
 from routebench import statistics
 from routebench.statistics import _effects as effects
+from tests import first_calls
 from tests.statistics.simulation import seeds
 
 
 def test_hedges_correction_is_the_tabulated_one() -> None:
     # Hedges 1981, table 1: c(m) for m = 2, 3, 10.
     assert [statistics.hedges_correction(m) for m in (2, 3, 10)] == pytest.approx([0.5642, 0.7236, 0.9228], abs=1e-4)
+
+
+@pytest.mark.parametrize("degrees", [1, 0, -3, math.nan, math.inf])
+def test_there_is_no_correction_with_fewer_than_two_degrees(degrees, monkeypatch) -> None:
+    monkeypatch.setattr(first_calls, "CHECKED", 0)
+    with pytest.raises(ValueError, match="expected 2 degrees of freedom or more, got"):
+        statistics.hedges_correction(degrees)
 
 
 def test_the_standardised_difference_and_its_limits() -> None:

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from routebench import statistics
+from tests import first_calls
 from tests.statistics.simulation import MONTE_CARLO, RUNS
 
 
@@ -146,3 +147,22 @@ def test_counts_and_shapes_that_are_none_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match="expected"):
             call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: statistics.moderated_variances([1.0, math.nan, 2.0], [2, 2, 2]),
+        lambda: statistics.moderated_variances([1.0, -1.0, 2.0], [2, 2, 2]),
+        lambda: statistics.moderated_variances([1.0, 2.0, 2.0], [2, 2]),
+        lambda: statistics.performance_profile([[1.0, 2.0]], [math.nan]),
+        lambda: statistics.holm([0.1, 0.2], family=math.nan),
+        lambda: statistics.holm([0.1, 0.2], family=2.5),
+        lambda: statistics.stable_from([]),
+        lambda: statistics.stable_from([[1.0, math.nan], [0.0, 1.0]]),
+    ],
+)
+def test_what_is_no_number_or_none_of_its_kind_is_refused_in_a_line(call, monkeypatch):
+    monkeypatch.setattr(first_calls, "CHECKED", 0)
+    with pytest.raises(ValueError, match=r"^expected [^\n]+$"):
+        call()
