@@ -85,6 +85,7 @@ class Front:
         noise: relative difference that two measurements of one cost may have; NaN if unknown.
         borrowed: labels whose cost is that of the default hyperparameters.
         left_out: names without a cost.
+        machines: where fits ran, if they ran on several machines.
     """
 
     runs: Runs
@@ -93,6 +94,7 @@ class Front:
     noise: float
     borrowed: tuple[str, ...]
     left_out: tuple[str, ...]
+    machines: tuple[str, ...] = ()
 
     @property
     def lowest(self) -> float:
@@ -135,7 +137,9 @@ def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
     noise = cost.step_costs(measure, cost.WHOLE)[1] if measure is not None and unit == STEP else math.nan
     borrowed = sorted({row["method"].label for row in rows if row["borrowed"]})
     left_out = tuple(method.marked for method in entries if method not in costs)
-    return Front(runs, table.reset_index(drop=True), unit, noise, tuple(borrowed), left_out)
+    fitted = {runs.machines.get(cell, "") for method in costs for cell in entries[method].cells.values()} - {""}
+    machines = tuple(sorted(fitted)) if unit == FIT and len(fitted) > 1 else ()
+    return Front(runs, table.reset_index(drop=True), unit, noise, tuple(borrowed), left_out, machines)
 
 
 def _step_costs(measure: Runs, runs: Runs, entries: Iterable[Method]) -> dict[Method, dict[str, Any]]:
@@ -250,6 +254,11 @@ def _notes(front: Front, fronts: int) -> list[str]:
         notes.append(
             "Cost: seconds of the shortest fit on the wall clock, in which what else ran at the time counts. Run the "
             "suite `cost` into the same folder for a cost that was measured alone."
+        )
+    if front.machines:
+        notes.append(
+            f"Fits ran on {len(front.machines)} machines ({wording.listed(list(front.machines), 4)}): where two "
+            "methods ran on different ones, their seconds compare machines, too, and the faster one may make the front."
         )
     if front.borrowed:
         labels = wording.listed(list(front.borrowed), 4)

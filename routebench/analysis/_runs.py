@@ -49,6 +49,11 @@ def unheard(cell: str, name: str, fault: str) -> None:
     """Tells nobody of a fault."""
 
 
+def no_machine(cell: str) -> str:  # noqa: ARG001  # the signature is the interface
+    """Knows no machine."""
+    return ""
+
+
 def no_arrays(cell: str) -> Mapping[str, NDArray[Any]]:  # noqa: ARG001  # the signature is the interface
     """Returns no raw outputs."""
     return {}
@@ -74,6 +79,7 @@ class Runs:
         yours: labels of the user's methods, which are the subject of the runs.
         told: the facts that a plan tells of the data set, if that does not ship; None where it tells none.
         fingerprint: the data's, the same for equal images whatever their name; empty where nothing was measured.
+        machine: run key to the processor and GPU that it ran on, in words; empty where unknown.
     """
 
     suite: str
@@ -95,6 +101,7 @@ class Runs:
     yours: frozenset[str] = frozenset()
     told: Mapping[str, Any] | None = None
     fingerprint: str = ""
+    machine: Callable[[str], str] = no_machine
 
     @property
     def name(self) -> str:
@@ -131,6 +138,12 @@ class Runs:
             ends.setdefault(method, {}).setdefault(int(seed), set()).add(str(status))
         known = {method: _counted(method, of, self.yours) for method, of in ends.items()}
         return {cell: known[method] for cell, method in found.items()}  # one object each: there may be many runs
+
+    @cached_property
+    def machines(self) -> Mapping[str, str]:
+        """The known machine of each run with results, by the run's key."""
+        cells = dict.fromkeys(self.results["cell"])
+        return {cell: machine for cell in cells if (machine := self.machine(cell))}
 
     @cached_property
     def not_measured(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ The table, the figures and the headline of the suite `cost` use these numbers, s
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -42,7 +43,7 @@ class Costs:
         table: one row per method, part, back end and batch, the columns of `_row`.
         noise: 95 % of repeated measurements differ by less than this share; NaN if unknown.
         pairs: number of such pairs.
-        absent: sentences on failed measurements.
+        absent: sentences on failed measurements, and on those of another machine.
     """
 
     table: DataFrame
@@ -64,7 +65,28 @@ def costs_of(runs: Runs) -> Costs:
         for _, own in of_one[of_one["metric"] == "training_time"].groupby("batch"):
             rows.append(_row(of_one, floors, own, noise))
     rows.sort(key=lambda row: (places[row["part"]], row["batch"], row["method"].is_control))
-    return Costs(DataFrame(rows), noise, pairs, tuple(_absent(every)))
+    absent = (*_absent(every), *filter(None, [measured_elsewhere(runs)]))
+    return Costs(DataFrame(rows), noise, pairs, absent)
+
+
+def measured_elsewhere(runs: Runs) -> str:
+    """A sentence on runs whose costs are left out, as they are of another machine than most; empty without any."""
+    most = _machine_of_most(runs)
+    others = {cell: machine for cell, machine in runs.machines.items() if most and machine != most}
+    if not others:
+        return ""
+    methods = wording.listed(sorted({runs.methods[cell].family for cell in others}), 8)
+    where = wording.listed(sorted({*others.values()}), 4)
+    return (
+        f"Costs are those of runs on {most}. Left out are {wording.plural(len(others), 'run')} of {methods} on {where}"
+        ": times of several machines compare machines, and not methods."
+    )
+
+
+def _machine_of_most(runs: Runs) -> str:
+    """The machine that most runs were on; empty where none is known."""
+    counts = Counter(runs.machines.values())
+    return max(sorted(counts), key=lambda machine: counts[machine], default="")
 
 
 def slope_over_iterations(iterations: ArrayLike, values: ArrayLike) -> Estimate:
@@ -309,9 +331,11 @@ def _size(part: str) -> tuple[int, ...]:
 def _with_coordinates(runs: Runs) -> DataFrame:
     """The rows that have a value, with what this protocol adds to `COLUMNS`, "" or 0 where a metric has none.
 
-    `method` is without T.
+    `method` is without T. Rows of another machine than that of most runs are left out, see `measured_elsewhere`.
     """
     results = runs.results.reindex(columns=[*COLUMNS, *WHERE])
+    most = _machine_of_most(runs)
+    results = results[[runs.machines.get(cell, most) == most for cell in results["cell"]]]
     results = results[results["value"].notna()]
     filled = {name: results[name].astype(object).where(results[name].notna(), kind()) for name, kind in WHERE.items()}
     methods = {cell: method.family for cell, method in runs.methods.items()}

@@ -7,7 +7,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
             primary=_primary_of(facts, cells, content), trials=_trials_of(facts),
             yours=_yours_of(cells, content, packed=is_packed(path)), told=told.get(names["data"]),
             fingerprint=next((one.data_fingerprint for one in map(kept.identity_of, cells["cell"]) if one), ""),
+            machine=partial(_machine_of, kept),
         )  # fmt: skip
         parts.append(part)
         others = [content[name] for name in reversed([*cells["plan"].unique()])]
@@ -211,6 +212,13 @@ def _settings_in(kept: Records, kind: str) -> Callable[[str], Mapping[str, Any]]
         return {} if identity is None else getattr(identity, kind) or {}
 
     return settings
+
+
+def _machine_of(kept: Records, cell: str) -> str:
+    """The GPU and processor that a run was on, in words."""
+    record = kept.get(cell)
+    known = {} if record is None else record.provenance
+    return ", ".join(str(known[part]) for part in ("gpu", "processor") if known.get(part))
 
 
 def _trials_of(plan: Mapping[str, Any]) -> int | None:

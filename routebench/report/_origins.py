@@ -7,6 +7,7 @@ from typing import Any
 
 from routebench.analysis import Method, wording
 from routebench.analysis._runs import Runs
+from routebench.analysis.cost import measured_elsewhere
 from routebench.catalogue import RECIPE_PARTS, idle_settings, raised_within, registered_data, shipped_version
 from routebench.engine.results import Identity, PlannedTuning, Record, exact_bytes, tuning_of
 from routebench.registry import protocols
@@ -79,7 +80,8 @@ class Origins:
         command: repeats the numbers.
         besides: what the command names beyond these numbers; empty if nothing.
         warnings: mixtures that should not be, such as of commits.
-        told: what the suite's author warns of, what was not tuned, and what could not be measured, a sentence each.
+        told: what the suite's author warns of, what was not tuned, and what could not be measured or is left out, a
+            sentence each.
         tuned: how settings were chosen; None where none were.
         settings: that differ between methods.
     """
@@ -118,10 +120,16 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
         command=command,
         besides=besides,
         warnings=(*_warnings(identities, provenance, several), *_doubts(records)),
-        told=(*_told(without_tuning(plan), runs, records), *_added(plan), *runs.not_measured),
+        told=(*_told(without_tuning(plan), runs, records), *_added(plan), *runs.not_measured, *_elsewhere(runs)),
         tuned=tuned_of(runs.data, _tunings(plan), _configurations(records)),
         settings=_differing(records),
     )
+
+
+def _elsewhere(runs: Runs) -> Iterator[str]:
+    """The sentence on costs of another machine, where there are some."""
+    if runs.protocol == "cost" and (told := measured_elsewhere(runs)):
+        yield told
 
 
 def _tunings(plan: Mapping[str, Any]) -> Sequence[PlannedTuning]:

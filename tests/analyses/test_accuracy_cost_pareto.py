@@ -171,3 +171,12 @@ def test_among_near_equals_none_is_far_off():
     found = find((accuracy_runs(methods=close, spread=0.0),))
     assert "At the lower edge" not in " ".join(found.notes)
     assert found.figure.axes[0].get_ylim()[0] < 96
+
+
+@pytest.mark.parametrize("machines", [1, 2])
+def test_fits_of_several_machines_are_told(machines):
+    runs = accuracy_runs()
+    elsewhere = {cell for cell, method in runs.methods.items() if method.label == "em" and machines > 1}
+    found = find((replace(runs, machine=lambda cell: "H100" if cell in elsewhere else "Example CPU"),))
+    told = [note for note in found.notes if note.startswith("Fits ran on 2 machines (Example CPU and H100): where two")]
+    assert len(told) == machines - 1

@@ -14,6 +14,7 @@ from routebench.analysis.cost import (
     MEGABYTE,
     costs_of,
     layers_by_size,
+    measured_elsewhere,
     noise_floor,
     part_in_words,
     parts_of,
@@ -123,6 +124,18 @@ def test_holes_in_the_results_are_no_error(name: str, holes: str) -> None:
     if analysis is not None:
         assert len(analysis.shown()) == len(analysis.numbers)
         assert analysis.figure is None or "<svg" in to_svg(analysis.figure)
+
+
+def test_costs_of_another_machine_are_left_out_and_told(runs: Runs) -> None:
+    mixed = replace(runs, machine=lambda cell: "H100" if cell.startswith("em") else "Example CPU")
+    told = measured_elsewhere(mixed)
+    assert told.startswith("Costs are those of runs on Example CPU. Left out are 5 runs of EM on H100: ")
+    assert {str(method) for method in costs_of(mixed).table["method"]} == {"Dynamic", "Uniform routing"}
+    assert "EM" not in {method.title for method in step_costs(mixed, "network")[0]["method"]}
+    table = analyses["cost-table"](mixed)
+    assert told in table.notes and "EM" not in table.reading
+    alone = replace(runs, machine=lambda cell: "" if cell.startswith("em") else "Example CPU")
+    assert (measured_elsewhere(alone), len(costs_of(alone).table)) == ("", len(costs_of(runs).table))
 
 
 def by_label(runs: Runs) -> DataFrame:
