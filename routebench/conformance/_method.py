@@ -110,10 +110,12 @@ def subject_of(method: str | Spec | type[RoutingMethod]) -> CheckedMethod:
     """The subject for `dynamic`, `dynamic[detach=true]`, a `Spec`, or a class that need not be registered.
 
     Raises:
-        UserError: the name or a hyperparameter is unknown, or a value is not allowed.
+        UserError: the name or a hyperparameter is unknown, or a value is not allowed, or it is neither.
     """
-    if isinstance(method, type):
+    if isinstance(method, type) and issubclass(method, RoutingMethod):
         return CheckedMethod(method)
+    if not isinstance(method, str | Spec):
+        raise UserError(f"method: expected a name, or a class derived from RoutingMethod, got {method!r:.80}")
     spec = parse(method) if isinstance(method, str) else method
     entry = routing[spec.name]
     if not (isinstance(entry, type) and issubclass(entry, RoutingMethod)):

@@ -82,8 +82,10 @@ class _Run:
 
     @property
     def file_name(self) -> str:
-        """Its name without what file systems refuse."""
-        return re.sub(r"[^\w.=+-]+", "-", self.name)
+        """Its name without what file systems refuse; one that is too long for them keeps its beginning and its end."""
+        plain = re.sub(r"[^\w.=+-]+", "-", self.name)
+        whole = plain.encode()
+        return plain if len(whole) <= LONGEST else f"{whole[: LONGEST - 9].decode(errors='ignore')}-{plain[-8:]}"
 
     @property
     def by_epoch(self) -> Iterator[tuple[int, dict[str, float]]]:
@@ -123,6 +125,8 @@ def _mlflow(run: _Run, folder: Path) -> None:
     client.set_terminated(made, "FINISHED" if run.is_ok else "FAILED", end_time=when)
 
 
+LONGEST = 200
+"""Bytes of the name of a file; file systems take 255."""
 MLFLOW_BATCH = 500
 """Numbers in a call; MLflow refuses more than 1,000."""
 
@@ -203,15 +207,15 @@ def write_runs(folder: Folder, choice: Choice, name: str, output: Path) -> int:
     records = [record for record in folder.store.records() if record.cell in cells]
     if not records:
         return 0
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        atomic.told_when_full(output.parent),
-        tempfile.TemporaryDirectory(prefix=".export-", dir=output.parent) as made,
-    ):
-        tracker = Tracker(name, Path(made) / "whole", choice.metric)
-        for record in records:
-            tracker.write(record)
-        os.replace(tracker.folder, output)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".export-", dir=output.parent) as made:
+            tracker = Tracker(name, Path(made) / "whole", choice.metric)
+            for record in records:
+                tracker.write(record)
+            os.replace(tracker.folder, output)
+    except OSError as error:
+        raise UserError(f"the export cannot be written to {str(output)!r}: {error.strerror}; choose with -o") from error
     return len(records)
 
 

@@ -78,7 +78,8 @@ class RoutingLayer(nn.Module):
             poses: the children.
             mask: true for the children that are there; None for all. What stands in the others does not matter. An item
                 without any has parents with poses and activations of zero, and gives no gradient.
-            activations: how present each child is, 0 to 1; None for 1. Some methods weigh children by it.
+            activations: how present each child is, 0 to 1; None for 1. Some methods weigh children by it. Values are
+                not looked at, as a GPU would have to be waited for: others give numbers without meaning.
 
         Raises:
             TypeError: one is no tensor.

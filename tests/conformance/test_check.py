@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+import routebench
 from routebench.claims import Claim
 from routebench.conformance import Kind, Status, check
 from routebench.conformance._agreement import USUAL, devices, on_device
@@ -19,6 +20,7 @@ from routebench.errors import UserError
 from routebench.ops import length, squash
 from routebench.registry import routing
 from routebench.routing import Routed, RoutingMethod
+from tests import first_calls
 
 SHIPPED = [name for name in routing if routing[name].__module__.startswith("routebench.")]
 
@@ -206,6 +208,14 @@ def test_wrong_hyperparameters_are_a_wrong_call():
         check("dynamic[iterations=0]")
     with pytest.raises(UserError, match="did you mean 'dynamic'"):
         check("dynamc")
+
+
+@pytest.mark.parametrize("given", [lambda votes: votes, 3, None, int])
+def test_what_is_no_method_is_a_wrong_call(given, monkeypatch):
+    monkeypatch.setattr(first_calls, "CHECKED", 0)
+    for call in (check, routebench.check):
+        with pytest.raises(UserError, match="method: expected a name, or a class derived from RoutingMethod, got "):
+            call(given)
 
 
 def test_what_holds_without_a_claim_is_told():

@@ -209,3 +209,22 @@ def test_what_a_record_does_not_tell_stops_no_tracker_and_no_progress(plain, end
     assert len(run.numbers) == sum(one["value"] is not None for one in metrics) < len(metrics)
     assert _outcome(odd, 3.0) == "ok in 3 s" and ended(origin) is None
     assert _outcome(record, 3.0) != "ok in 3 s"
+
+
+@pytest.mark.parametrize("letter", ["a", "é"])
+def test_a_label_that_no_file_name_holds_is_cut(plain, letter):
+    (record, *_) = Store(plain).records()
+    name = _Run(replace(record, label=letter * 700), None).file_name
+    assert len(name.encode()) <= 200 and name.startswith(letter * 90) and name.endswith(f"-{record.cell[:8]}")
+
+
+def test_a_full_disk_is_told_as_one_and_leaves_nothing(call, tmp_path, monkeypatch):
+    def full(run, folder):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setitem(export.TRACKERS, "tensorboard", full)
+    monkeypatch.setattr("routebench.export._trackers.find_spec", lambda name: name)
+    done = call("--to", "tensorboard", "-o", "new")
+    told = "Error: the export cannot be written to 'new': No space left on device; choose with -o\n"
+    assert (done.code, done.out, done.error) == (2, "", told)
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
