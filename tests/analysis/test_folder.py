@@ -115,7 +115,8 @@ def test_a_script_across_data_takes_the_parts_together(tmp_path, monkeypatch, ca
     path = write_folder(tmp_path / "results", made_up_records(methods=FEW, seeds=2, failures=False))
     others = made_up_records(methods=FEW, seeds=2, failures=False)
     for record in others:
-        record["identity"]["data"], record["cell"] = "other", record["cell"][::-1]
+        record["identity"] |= {"data": "other", "data_fingerprint": "fedcba9876543210"}
+        record["cell"] = record["cell"][::-1]
     write_folder(path, others, time=1)
     monkeypatch.setattr(sys, "argv", ["accuracy_across_data.py", str(path)])
     run(analyses["accuracy-across-data"])
