@@ -14,6 +14,7 @@ from pandas import DataFrame
 from routebench import statistics
 from routebench.analysis import (
     ALPHA,
+    MISSING,
     Analysis,
     Column,
     Estimate,
@@ -104,11 +105,13 @@ def _row(runs: Runs, first: Contender, second: Contender) -> dict[str, object]:
     found, pair = settled(runs), (first.method, second.method)
     seeds = sorted(set(first.accuracies) & set(second.accuracies))
     gains = statistics.shared_differences(first.accuracies, second.accuracies)
+    difference = found.difference(*pair)
+    effect = Estimate.of(statistics.standardised_difference(first.accuracies, second.accuracies))
     return {
         "first": first.method,
         "second": second.method,
-        "difference": found.difference(*pair),
-        "effect": Estimate.of(statistics.standardised_difference(first.accuracies, second.accuracies)),
+        "difference": difference,
+        "effect": effect.untested(difference.kind) if difference.kind == MISSING else effect,
         "wins": int((gains > 0).sum()),
         "seeds": len(seeds),
         "deviation": float(gains.std(ddof=1)) if len(seeds) > 1 else math.nan,

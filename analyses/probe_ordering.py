@@ -17,7 +17,6 @@ from routebench.analysis import (
     corrected,
     difference,
     run,
-    unflattered,
 )
 from routebench.analysis.contenders import untested
 from routebench.analysis.probe import BOTH
@@ -85,7 +84,7 @@ def _views(values: DataFrame) -> dict[str, dict[str, object]]:
 
 
 def _row(runs: Runs, method: Method, view: str, where: Mapping[str, object], pair: tuple[str, str]) -> dict[str, Any]:
-    (one, ours), (other, theirs) = (_values(runs, method, key, where) for key in pair)
+    ours, theirs = (_values(runs, method, key, where) for key in pair)
     shared = sorted(set(ours) & set(theirs))
     means = [sum(one[seed] for seed in shared) / max(len(shared), 1) for one in (ours, theirs)]
     lead, ids = _published_lead(runs.data, where, pair)
@@ -96,7 +95,7 @@ def _row(runs: Runs, method: Method, view: str, where: Mapping[str, object], pai
         "pair": " > ".join(pair),
         "first": means[0],
         "second": means[1],
-        "gain": unflattered(difference(ours, theirs), one, other),
+        "gain": difference(ours, theirs),
         "published_gain": lead,
         "published_ids": ids,
     }
@@ -109,13 +108,13 @@ def _corrected(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "gain": gain, "holds": holds} for row, gain, holds in zip(rows, gains, told, strict=True)]
 
 
-def _values(runs: Runs, method: Method, key: str, where: Mapping[str, object]) -> tuple[Method, Mapping[int, float]]:
-    """Accuracies of the probe by seed, of `t0` and `t0, A0` of the model or of the VAE, and whose they are."""
+def _values(runs: Runs, method: Method, key: str, where: Mapping[str, object]) -> Mapping[int, float]:
+    """Accuracies of the probe by seed, of `t0` and `t0, A0` of the model or of the VAE."""
     name, feature = FEATURES[key]
     found = runs.by_seed("probe_accuracy", split="test", train_angle=0, feature=feature, **where)
     if name == METHOD:
-        return method, found.get(method, {})
-    return next(((other, values) for other, values in found.items() if other.label == VAE), (method, {}))
+        return found.get(method, {})
+    return next((values for other, values in found.items() if other.label == VAE), {})
 
 
 def _published_lead(data: str, where: Mapping[str, object], pair: tuple[str, str]) -> tuple[float, str]:

@@ -1,7 +1,7 @@
 """A measured value as the cell of a table: its mean, its limits, their kind, and its format."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -36,14 +36,24 @@ class SeedValues(dict[int, float]):
         values: by seed.
         first: the seeds below this number are the first of two stages; None for one stage.
         within: the smallest and the largest possible value.
+        lost: seeds that ended without a value.
+        higher_is_better: the direction of the metric; None where neither is better.
     """
 
     def __init__(
-        self, values: Mapping[int, float] = MappingProxyType({}), first: int | None = None, within: Range = ANY
+        self,
+        values: Mapping[int, float] = MappingProxyType({}),
+        first: int | None = None,
+        within: Range = ANY,
+        *,
+        lost: Iterable[int] = (),
+        higher_is_better: bool | None = True,
     ):
         super().__init__(values)
         self.first = first
         self.within = within
+        self.lost = frozenset(lost)
+        self.higher_is_better = higher_is_better
 
     @classmethod
     def of(cls, values: Mapping[int, float]) -> "SeedValues":
@@ -187,11 +197,19 @@ def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Estima
     """The mean of `ours - theirs` over shared seeds, with its paired t interval and p.
 
     Of `SeedValues` the interval is that of two stages where there are two, and reaches no further than is possible.
+    There is none, and no p, where the difference is for a side that lost seeds which the other has: see `unflattered`.
 
     Args:
         ours: seed to value.
         theirs: seed to value, in the same unit.
     """
+    known, other = SeedValues.of(ours), SeedValues.of(theirs)
+    found = _over_seeds(ours, theirs)
+    return _against_losers(found, known.lost & other.keys(), other.lost & known.keys(), known.higher_is_better)
+
+
+def _over_seeds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Estimate:
+    """The same, whatever seeds were lost."""
     known = SeedValues.of(ours)
     low, high = range_of_difference(known.within, theirs.within if isinstance(theirs, SeedValues) else known.within)
     if known.first is None:
@@ -253,31 +271,39 @@ def corrected(family: Iterable[Estimate], count: int | None = None) -> list[Esti
     return [replace(one, p_holm=float(p_holm)) for one, p_holm in zip(found, adjusted, strict=True)]
 
 
-def unflattered(found: Estimate, ours: Method, theirs: Method, *, higher_is_better: bool = True) -> Estimate:
+def unflattered(found: Estimate, ours: Method, theirs: Method, *, higher_is_better: bool | None = True) -> Estimate:
     """`ours - theirs`, without limits and test unless it is against the side that lost seeds which the other finished.
 
-    The seeds that it lost may be its bad ones. What the others say for it, or for a tie, is no finding.
+    The seeds that it lost may be its bad ones. What the others say for it, or for a tie, is no finding. `difference`
+    does the same with values of `Runs`, which know the seeds that were lost.
 
     Args:
         found: the difference.
         ours: the method whose values come first.
         theirs: the method whose values are subtracted.
-        higher_is_better: whether a difference above zero speaks for ours.
+        higher_is_better: whether a difference above zero speaks for ours; None if it speaks for neither, so that lost
+            seeds of either may have made it.
     """
-    for_ours, for_theirs = (found.mean >= 0, found.mean <= 0)[:: 1 if higher_is_better else -1]
-    flattered = (for_ours and ours.lost & theirs.finished) or (for_theirs and theirs.lost & ours.finished)
+    return _against_losers(found, ours.lost & theirs.finished, theirs.lost & ours.finished, higher_is_better)
+
+
+def _against_losers(found: Estimate, ours: Set[int], theirs: Set[int], higher_is_better: bool | None) -> Estimate:
+    """The difference, without limits and test where it is for a side that lost these seeds."""
+    above, below = (found.mean >= 0, found.mean <= 0)[:: -1 if higher_is_better is False else 1]
+    is_either = higher_is_better is None
+    flattered = (ours and (above or is_either)) or (theirs and (below or is_either))
     return found.untested(MISSING) if flattered and found.known else found
 
 
 def gains_over(
-    base: str, values: Mapping[Method, Mapping[int, float]], *, higher_is_better: bool = True
+    base: str, values: Mapping[Method, Mapping[int, float]], *, higher_is_better: bool | None = None
 ) -> dict[Method, Estimate]:
     """Differences to a method, paired by seed, corrected over all of them.
 
     Args:
         base: its label.
         values: by method, then by seed.
-        higher_is_better: whether a difference above zero speaks for the other method.
+        higher_is_better: whether a difference above zero speaks for the other method; None for what the values say.
 
     Returns:
         one for each other method; empty without the base.
@@ -288,8 +314,8 @@ def gains_over(
     def gain(method: Method, theirs: Method) -> Estimate:
         middle = statistics.shared_differences(values[method], values[theirs])
         sides = (out.get((one.label, one.model), nothing) for one in (method, theirs))
-        found = difference(values[method], values[theirs])
-        found = unflattered(found, method, theirs, higher_is_better=higher_is_better)
+        way = SeedValues.of(values[method]).higher_is_better if higher_is_better is None else higher_is_better
+        found = unflattered(_over_seeds(values[method], values[theirs]), method, theirs, higher_is_better=way)
         return believed(found, float(np.median(middle)), *sides) if middle.size else found
 
     gains = corrected(gain(method, theirs) for method, theirs in others.items())

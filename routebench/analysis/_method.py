@@ -1,7 +1,7 @@
 """A routing method, model or baseline as a report compares it: identified by what ran, not by its spelling."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import total_ordering
 from typing import Any
@@ -125,6 +125,14 @@ class Method:
     def missing(self) -> float:
         """The share of its planned seeds that have no result; in every order, those with fewer missing come first."""
         return 1 - len(self.finished) / len(self.planned) if self.planned else 0.0
+
+    def without_value(self, seeds: Iterable[int]) -> frozenset[int]:
+        """The seeds that ended without one of these values.
+
+        Args:
+            seeds: those that have the value.
+        """
+        return (self.lost | self.finished) - {*seeds}
 
     @property
     def counted(self) -> str:

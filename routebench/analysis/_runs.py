@@ -297,9 +297,24 @@ class Runs:
         units = rows["unit"] if "unit" in rows else [""] * len(rows)
         for method, seed, value, unit in zip(rows["method"], rows["seed"], rows["value"], units, strict=True):
             if method not in found:
-                found[method] = SeedValues(first=self.first, within=as_recorded(metric, str(unit)).range)
+                found[method] = self.seed_values(metric, str(unit))
             found[method][int(seed)] = float(value)
+        for method, own in found.items():
+            own.lost = method.without_value(own)
         return {_less_seeds(method, method.finished - {*own}): own for method, own in found.items()}
+
+    def seed_values(self, metric: str, unit: str = "") -> SeedValues:
+        """An empty mapping of seed to value, which knows the range and the direction of a metric.
+
+        Args:
+            metric: a value of the column `metric`.
+            unit: of the values.
+        """
+        known, way = as_recorded(metric, unit), None
+        if known.higher_is_better is None and "higher_is_better" in self.results:  # of what nobody declared
+            way = next(iter(self.results.loc[self.results["metric"] == metric, "higher_is_better"].dropna()), None)
+        way = known.higher_is_better if way is None else bool(way)
+        return SeedValues(first=self.first, within=known.range, higher_is_better=way)
 
     def examples(self, name: str, *, iterative: bool = False) -> dict[Method, Mapping[str, NDArray[Any]]]:
         """Raw outputs of one run of each method that has them: the first seed, the largest T.

@@ -30,7 +30,7 @@ from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import MARGIN, Verdict
 from routebench.analysis.contenders import falling
 from routebench.catalogue import page_of
-from routebench.declared import ANY, GAIN, as_recorded
+from routebench.declared import GAIN
 from routebench.errors import UserError
 from routebench.statistics import OVER_SEEDS, OVER_SEEDS_TWO_STAGES, Collapses
 
@@ -306,10 +306,13 @@ def difference(ours: BySeed, theirs: BySeed) -> SeedValues:
 def rows_of(runs: Runs, condition: Condition, metric: str, *, as_trained: bool = False, **where: object) -> DataFrame:
     """The same as `Runs.values`, for one method on the network of the runs."""
     rows = runs.values(metric, as_trained=as_trained, **where)
-    wanted = {
-        cell for cell, one in runs.methods.items() if (one.label, one.iterations, one.model) == (*condition, runs.model)
-    }
-    return rows[rows["cell"].isin(wanted)]
+    return rows[rows["cell"].isin(_cells_of(runs, condition))]
+
+
+def _cells_of(runs: Runs, condition: Condition) -> dict[str, Method]:
+    """The runs of one method on the network of the runs."""
+    known, wanted = runs.methods, (*condition, runs.model)
+    return {cell: one for cell, one in known.items() if (one.label, one.iterations, one.model) == wanted}
 
 
 def values_of(runs: Runs, condition: Condition, metric: str, epoch: str = "", **where: Any) -> SeedValues:
@@ -322,10 +325,11 @@ def values_of(runs: Runs, condition: Condition, metric: str, epoch: str = "", **
     rows = rows_of(runs, condition, metric, **where)
     if epoch:
         rows = rows[rows["epoch"] == rows["epoch"].agg(epoch)]
-    found = {int(seed): float(value) for seed, value in zip(rows["seed"], rows["value"], strict=True)}
-    return SeedValues(
-        found, runs.first, as_recorded(metric, str(rows["unit"].iloc[0])).range if len(rows) and "unit" in rows else ANY
-    )
+    found = runs.seed_values(metric, str(rows["unit"].iloc[0]) if len(rows) and "unit" in rows else "")
+    found.update({int(seed): float(value) for seed, value in zip(rows["seed"], rows["value"], strict=True)})
+    for method in _cells_of(runs, condition).values():
+        found.lost = method.without_value(found)
+    return found
 
 
 _ACCURACIES: WeakKeyDictionary[Runs, dict[Method, SeedValues]] = WeakKeyDictionary()

@@ -57,6 +57,8 @@ def by_seed(runs: Runs) -> dict[Line, SeedValues]:
     for method, feature, angle, trained, seed, value in zip(*(values.get(key, ()) for key in keys), strict=True):
         own = found.setdefault((method, str(feature), int(angle), int(trained)), SeedValues(within=(0.0, 100.0)))
         own[int(seed)] = float(value)
+    for (method, *_), own in found.items():
+        own.lost = method.without_value(own)
     return found
 
 

@@ -13,7 +13,8 @@ The rules:
   network or on the paper's, comes out the same way (paired over seeds, p below 0.05).
 - undecided: measured, but with a wider interval, or with one seed, which says nothing of how far runs lie apart, where
   the paper prints no standard deviation; or the best of a number of runs that nobody states, and not below what one run
-  reaches; or elsewhere, with a comparison that is not shown.
+  reaches; or elsewhere, with a comparison that is not shown; or with lost seeds, which may be the bad ones, where
+  those that are left are not behind.
 - not run: anything else.
 """
 
@@ -27,7 +28,7 @@ from pandas import DataFrame
 
 from routebench import published
 from routebench.analysis import wording
-from routebench.analysis._estimate import Estimate, difference, mean_of
+from routebench.analysis._estimate import MISSING, Estimate, SeedValues, difference, mean_of
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Row
 from routebench.analysis._verdicts import Verdict
@@ -58,7 +59,7 @@ class Answer:
     Args:
         runs: the part.
         model: network.
-        values: by seed.
+        values: by seed; they know the seeds that were lost.
         same: whether network, suite and preset are the paper's conditions too.
         cells: the keys of their runs.
         whole: all of it, where the number is a share.
@@ -66,10 +67,20 @@ class Answer:
 
     runs: Runs
     model: str
-    values: Mapping[int, float]
+    values: SeedValues
     same: bool
     cells: Sequence[str]
     whole: float | None = None
+
+    @property
+    def lost(self) -> int:
+        """The number of seeds that ended without a value."""
+        return len(self.values.lost)
+
+    @property
+    def higher_is_better(self) -> bool | None:
+        """The direction of the number; None where neither is better."""
+        return self.values.higher_is_better
 
     @property
     def mean(self) -> Estimate:
@@ -183,7 +194,11 @@ def _in_part(row: Row, runs: Runs, data: str) -> Iterator[Answer]:
         own = _with_iterations(rows[rows["cell"].map(cells) == model].drop_duplicates("cell"), row)
         if not own.empty and (named or row["any_network"]):
             values = [_in_unit(float(value), unit, row) for value in own["value"]]
-            by_seed = dict(zip(own["seed"].astype(int), values, strict=True))
+            by_seed = SeedValues(
+                dict(zip(own["seed"].astype(int), values, strict=True)), higher_is_better=_is_higher_better(row, unit)
+            )
+            tried = [one for one in methods if one.model == model and one.iterations in _steps(row)]
+            by_seed.lost = frozenset[int]().union(*(one.without_value(by_seed) for one in tried))
             yield Answer(runs, model, by_seed, named and here, [*own["cell"]], _whole(metric, unit, row))
 
 
@@ -219,14 +234,21 @@ def _with_iterations(rows: DataFrame, row: Row) -> DataFrame:
     `best of 1,2,3` there is the T of those with the highest value, seed by seed, for a paper that reports the best of
     several; without a result for each of them there is none.
     """
-    wanted = _coordinates(row).get("iterations", "")
-    if not wanted.startswith(BEST_OF):
-        steps = wanted or row["iterations"]
-        return rows[rows["steps"].isna() if pd.isna(steps) else rows["steps"] == int(steps)]
-    grid = {int(steps) for steps in wanted.removeprefix(BEST_OF).split(",")}
-    rows = rows[rows["steps"].isin(grid)]
+    grid = _steps(row)
+    rows = rows[rows["steps"].isna() if None in grid else rows["steps"].isin(grid)]
+    if not _coordinates(row).get("iterations", "").startswith(BEST_OF):
+        return rows
     whole = rows.groupby("seed")["steps"].transform("nunique") == len(grid)
     return rows[whole].sort_values("value", ascending=False).drop_duplicates("seed").sort_values("seed")
+
+
+def _steps(row: Row) -> set[int | None]:
+    """The T of a published number; those that it is the best of, where it is the best of several."""
+    wanted = _coordinates(row).get("iterations", "").removeprefix(BEST_OF)
+    if wanted:
+        return {int(steps) for steps in wanted.split(",")}
+    steps = row["iterations"]
+    return {int(steps) if bool(pd.notna(steps)) else None}
 
 
 def _at(rows: DataFrame, row: Row) -> DataFrame:
@@ -257,6 +279,13 @@ def _in_unit(value: float, unit: str, row: Row) -> float:
     return value / 100 if unit == "%" and row["unit"] == "fraction" else value
 
 
+def _is_higher_better(row: Row, unit: str) -> bool | None:
+    """The direction of a published number: that of the plainest metric that measures it, turned for an error."""
+    if row["metric"] == published.ERROR:
+        return False
+    return as_recorded(str(row["measured"]).split("|")[-1], unit).higher_is_better
+
+
 def _verdict(row: Row, known: Mapping[str, Row], parts: Sequence[Runs], answer: Answer | None) -> tuple[Verdict, str]:
     if answer is None:
         return Verdict.NOT_RUN, _why_not_run(row, parts)
@@ -277,11 +306,13 @@ def _elsewhere(row: Row, rival: Row | None, answer: Answer) -> tuple[Verdict, st
     found = difference(answer.values, other.values)
     if row["value"] == rival["value"]:
         return Verdict.UNDECIDED, f"{elsewhere}, and the paper prints the same number for {rival['id']}"
+    if found.kind == MISSING:
+        return Verdict.UNDECIDED, f"{elsewhere}; the side that is ahead beside {rival['id']} lost seeds, maybe bad ones"
     if not found.p < ALPHA:
         return Verdict.UNDECIDED, f"{elsewhere}; a difference from {rival['id']} is not shown there"
-    if (found.mean > 0) == (row["value"] > rival["value"]):
-        return Verdict.PARTLY, f"elsewhere ({answer.where}), the comparison with {rival['id']} comes out the same way"
-    return Verdict.UNDECIDED, f"elsewhere ({answer.where}), the comparison with {rival['id']} comes out the other way"
+    is_same = (found.mean > 0) == (row["value"] > rival["value"])
+    told = f"elsewhere ({answer.where}), the comparison with {rival['id']} comes out"
+    return (Verdict.PARTLY, f"{told} the same way") if is_same else (Verdict.UNDECIDED, f"{told} the other way")
 
 
 def _reproduced(row: Row, answer: Answer) -> tuple[Verdict, str]:
@@ -296,13 +327,14 @@ def _reproduced(row: Row, answer: Answer) -> tuple[Verdict, str]:
     if row["relation"] in ("at least", "at most") and inside and low < value < high:
         return Verdict.UNDECIDED, "the interval reaches over the published bound"
     worse = value > high if row["metric"] == published.ERROR else value < low
+    if answer.lost and not (value > high if answer.higher_is_better else value < low):
+        return Verdict.UNDECIDED, f"{wording.plural(answer.lost, 'seed')} without a result, which may be the bad ones"
     if printed.runs is None and not worse:
         return Verdict.UNDECIDED, f"{printed}, and not worse than one run may be by {seeds}"
     if inside and row["relation"] not in ("at least", "at most") and not _is_precise(answer, found, value):
         return Verdict.UNDECIDED, f"{found:~} for {printed}: what {seeds} predict is too wide to tell"
-    if inside:
-        return Verdict.REPRODUCED, f"within what {seeds} predict for {printed}, same conditions"
-    return Verdict.NOT_REPRODUCED, f"outside what {seeds} predict for {printed}, same conditions"
+    verdict, where = (Verdict.REPRODUCED, "within") if inside else (Verdict.NOT_REPRODUCED, "outside")
+    return verdict, f"{where} what {seeds} predict for {printed}, same conditions"
 
 
 def _is_precise(answer: Answer, found: Estimate, published_value: float) -> bool:

@@ -28,14 +28,20 @@ def verdicts(runs):
     return analyses["qualitative-claims"]((runs,)).numbers.set_index("claim")["verdict"]
 
 
-def measured(protocol, cells, model="matrix-capsules-small", **known):
-    """Runs with three seeds of each `(label, metric, value, where)`; the n-th grows by n/1000 from seed to seed."""
+def measured(protocol, cells, model="matrix-capsules-small", lost=None, **known):
+    """Runs with three seeds of each `(label, metric, value, where)`; the n-th grows by n/1000 from seed to seed.
+
+    `lost` says of labels which seeds diverged.
+    """
     rows, planned = [], {}
     for place, (label, metric, value, where) in enumerate(cells, start=1):
         steps = {"em": 3, "dynamic": 3, "inverted-attention": 2, "inverted-attention[start=random]": 2}.get(label)
         for seed in range(3):
-            cell = {"cell": f"{label}{seed}", "label": label, "iterations": steps, "seed": seed, "model": model}
-            planned[cell["cell"]] = {**cell, "method": label.split()[0], "status": "ok", "role": "method"}
+            cell = {"cell": f"{label}{model}{seed}", "label": label, "iterations": steps, "seed": seed, "model": model}
+            status = "diverged" if seed in (lost or {}).get(label, ()) else "ok"
+            planned[cell["cell"]] = {**cell, "method": label.split()[0], "status": status, "role": "method"}
+            if status != "ok":
+                continue
             noisy = {"metric": metric, "value": value * (1 + 0.001 * place * seed), "unit": ""}
             rows.append({**cell, "test_iterations": pd.NA, **noisy, **where})
     kinds = {"iterations": "Int64"}

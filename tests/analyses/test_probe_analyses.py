@@ -16,6 +16,7 @@ from routebench.protocols import linear_probe as module
 from routebench.protocols.linear_probe import LinearProbe
 from routebench.protocols.probe import fit_probe
 from routebench.registry import analyses
+from tests.analyses import planted
 from tests.analyses.measured import parts_of
 from tests.protocols.small_digits import CANVAS, SMALL, Untrained, register
 
@@ -232,3 +233,21 @@ def test_long_names_of_many_methods_are_all_drawn(runs):
     to_svg(found.figure)
     heads = {axes.get_title("left").replace("\n", " ") for axes in found.figure.axes}
     assert {f"My own method with a long name {number} (width 3)" for number in range(12)} <= heads
+
+
+@pytest.mark.parametrize(("lead", "is_tested"), [(2.0, False), (-2.0, True)])
+def test_a_lead_of_what_lost_seeds_is_not_tested(lead, is_tested):
+    values = {"generative-capsules": 70.0 + lead, "dynamic": 70.0 + lead, "vae": 70.0, "uniform": 70.0}
+    views = [(angle, trained) for angle in (0, 90) for trained in {0, angle}]
+    cells = [
+        (label, "probe_accuracy", value, {"split": "test", "feature": "both", "kind": "maximal", "angle": angle,
+                                          "train_angle": trained, "tested_on": pd.NA})
+        for label, value in values.items() for angle, trained in views
+    ]  # fmt: skip
+    runs = planted.measured("linear-probe", cells, lost={"generative-capsules": {2}, "dynamic": {2}})
+    for name in ("probe-rotated-training", "probe-curves"):
+        table = analyses[name](runs).table
+        gains = [gain for method, gain in zip(table["method"], table["gain"], strict=True) if method.label == "dynamic"]
+        known = [gain for gain in gains if gain.known]
+        assert known
+        assert {gain.has_limits for gain in known} == {is_tested}

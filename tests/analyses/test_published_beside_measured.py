@@ -57,6 +57,28 @@ def test_another_preset_or_suite_can_only_show_the_direction():
         assert verdicts(part((98.7, 98.7), spread=0.5, **elsewhere))["KIE-003"] == Verdict.UNDECIDED
 
 
+@pytest.mark.parametrize(
+    ("accuracies", "loser", "same", "elsewhere"),
+    [
+        ((99.3, 98.1), "dynamic", Verdict.UNDECIDED, Verdict.UNDECIDED),  # ahead, by seeds that it kept
+        ((99.3, 98.1), "none", Verdict.REPRODUCED, Verdict.PARTLY),
+        ((99.6, 98.1), "dynamic", Verdict.UNDECIDED, Verdict.UNDECIDED),  # above the paper's, which bad seeds may undo
+        ((97.0, 96.0), "dynamic", Verdict.NOT_REPRODUCED, Verdict.UNDECIDED),  # no bad seed brings it up
+    ],
+)
+def test_lost_seeds_speak_for_no_number(accuracies, loser, same, elsewhere):
+    for suite, spread, verdict in (("reconstruction", 0.05, same), ("accuracy", 0.2, elsewhere)):
+        runs = part(accuracies, suite=suite, spread=spread)
+        is_lost = (runs.planned["label"] == loser) & (runs.planned["seed"] == 0)
+        planned = runs.planned.assign(status=["diverged" if one else "ok" for one in is_lost])
+        lost = {*planned.loc[is_lost, "cell"]}
+        found = replace(runs, planned=planned, results=runs.results[~runs.results["cell"].isin(lost)])
+        row = published_and_measured((found,)).set_index("id").loc["KIE-003"]  # printed: 99.32, above 99.29
+        assert row["verdict"] == verdict
+        if verdict == Verdict.UNDECIDED:
+            assert "1 seed without a result" in row["reason"] or "lost seeds" in row["reason"]
+
+
 def test_verdicts_are_counted_in_their_order_without_what_was_not_run():
     assert (
         counted([Verdict.NOT_REPRODUCED, Verdict.NOT_RUN, Verdict.REPRODUCED, Verdict.NOT_REPRODUCED])

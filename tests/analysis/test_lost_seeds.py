@@ -15,12 +15,15 @@ from routebench.analysis import (
     Main,
     Mean,
     Method,
+    SeedValues,
     Verdict,
     best_first,
+    corrected,
     gains_over,
     standing,
     table_of,
 )
+from routebench.analysis import difference as paired
 from routebench.analysis._result import INCOMPLETE
 from routebench.analysis.comparison import comparison_of, gains_of
 from routebench.analysis.judging import accuracies, difference, judged_in
@@ -122,10 +125,44 @@ def test_a_difference_is_tested_only_against_the_side_that_lost_seeds(status, gi
     assert [*named_table(runs)["both_verdict"]] in ([verdict], [Verdict.OPEN])
     values = runs.by_seed("accuracy", split="test")
     assert gains_over("uniform", values)[em].verdict is verdict
+    assert corrected([paired(values[em], values[uniform])])[0].verdict is verdict
     errors = {method: {seed: 100 - own for seed, own in of.items()} for method, of in values.items()}
     told = gains_over("uniform", errors, higher_is_better=False)[em].verdict
     turned = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
     assert told is turned.get(verdict, verdict)
+
+
+@pytest.mark.parametrize(
+    ("way", "ahead", "is_tested"),
+    [
+        (True, 1, False),
+        (True, -1, True),
+        (False, 1, True),
+        (False, -1, False),
+        (None, 1, False),  # neither is better: lost seeds of either may have made the difference
+        (None, -1, False),
+    ],
+)
+def test_lost_seeds_speak_for_their_side_whichever_way_is_better(way, ahead, is_tested) -> None:
+    left, whole = {seed: ahead + 0.01 * seed for seed in range(4)}, dict.fromkeys(range(5), 0.0)
+    ours, theirs = SeedValues(left, lost={4}, higher_is_better=way), SeedValues(whole, higher_is_better=way)
+    for found in (paired(ours, theirs), -paired(theirs, ours)):
+        assert (found.has_limits, math.isnan(found.p)) == (is_tested, not is_tested)
+        assert found.mean == pytest.approx(ahead + 0.015)
+    both = SeedValues(dict.fromkeys(range(4), 0.0), lost={4}, higher_is_better=way)
+    assert paired(ours, both).has_limits, "a seed that both lost speaks for neither"
+
+
+def test_values_of_runs_know_their_direction_and_the_seeds_that_were_lost() -> None:
+    runs = runs_of({"em": 99.0, "uniform": 97.0}, {"em": 2})
+    em = method_of(runs, "em")
+    ways = {metric: runs.by_seed(metric, **where)[em].higher_is_better
+            for metric, where in {"accuracy": {"split": "test"}, "loss": {}, "parameters": {}}.items()}  # fmt: skip
+    assert ways == {"accuracy": True, "loss": False, "parameters": None}
+    assert {one.lost for one in (runs.by_seed("loss")[em], accuracies(runs)[em])} == {frozenset({4, 5})}
+    own = runs.results.assign(metric="my error", higher_is_better=False)
+    own = replace(runs, results=own.drop_duplicates("cell"))
+    assert own.by_seed("my error")[em].higher_is_better is False
 
 
 def test_seeds_that_were_not_run_yet_are_no_bad_ones() -> None:
@@ -279,6 +316,7 @@ def test_what_has_no_test_has_no_interval_anywhere() -> None:
         found = [row[key] for key in ("difference", "gain", "both") if key in row]
         assert found
         assert all(not one.has_limits and math.isnan(one.p) and one.kind == MISSING for one in found), row
+    assert not pair["effect"].has_limits
     notes = analyses["accuracy-table"](runs).notes
     assert any(note.startswith("1 comparison cannot be tested: the side that is ahead lost seeds") for note in notes)
     assert not any("fell out" in note for note in notes)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from routebench.analysis import Runs
+from routebench.analysis import Runs, SeedValues
 from routebench.analysis.judging import Condition, values_of
 
 ROUTED: Condition = ("dynamic", 3)
@@ -26,7 +26,7 @@ class FourConditions:
 
     plain: Runs
     decoded: Runs
-    accuracies: Mapping[tuple[bool, bool], Mapping[int, float]]
+    accuracies: Mapping[tuple[bool, bool], SeedValues]
 
     def runs(self, *, decoder: bool) -> Runs:
         """The part of the network with the decoder, or of that without."""

@@ -71,6 +71,27 @@ def test_no_effect_is_not_shown():
     assert find(same).numbers["p_holm"].dropna().min() > 0.05
 
 
+@pytest.mark.parametrize(
+    ("lost", "tested"),
+    [
+        ({"capsnet-small": "dynamic", "capsnet-small-reconstruction": "dynamic"}, {"reconstruction"}),
+        ({"capsnet-small": "none", "capsnet-small-reconstruction": "none"}, {"routing", "reconstruction"}),
+        ({"capsnet-small-reconstruction": "none"}, {"routing"}),
+        ({}, {"routing", "reconstruction", "interaction"}),
+    ],
+)
+def test_lost_seeds_speak_for_no_effect(lost, tested):
+    def without(runs):
+        is_lost = (runs.planned["label"] == lost.get(runs.model)) & (runs.planned["seed"] == 0)
+        cells = {*runs.planned.loc[is_lost, "cell"]}
+        planned = runs.planned.assign(status=["diverged" if one else "ok" for one in is_lost])
+        return replace(runs, planned=planned, results=runs.results[~runs.results["cell"].isin(cells)])
+
+    table = find(tuple(map(without, parts()))).numbers.set_index("what")
+    effects = table.loc[["routing", "reconstruction", "interaction"]]
+    assert {*effects.index[effects["p"].notna()]} == {*effects.index[effects["low"].notna()]} == tested
+
+
 def test_one_seed_has_no_interval():
     analysis = find(parts(seeds=1))
     assert analysis.numbers["low"].isna().all()

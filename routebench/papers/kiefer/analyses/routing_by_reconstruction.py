@@ -2,16 +2,17 @@
 
 import math
 
-import numpy as np
 from pandas import DataFrame
 
 from routebench import published
 from routebench.analysis import (
+    MISSING,
     Analysis,
     Column,
     Estimate,
     Row,
     Runs,
+    SeedValues,
     analysis_of,
     corrected,
     difference,
@@ -64,22 +65,30 @@ def _effects(conditions: FourConditions) -> dict[str, Estimate]:
     cells = conditions.accuracies
     if len(cells) < 4:
         return {}
-    seeds = sorted(set.intersection(*(set(values) for values in cells.values())))
-    both, routed, decoded, neither = (
-        np.array([cells[key][seed] for seed in seeds])
-        for key in ((True, True), (True, False), (False, True), (False, False))
-    )
-    compared = (
-        ((both + routed) / 2, (decoded + neither) / 2),
-        ((both + decoded) / 2, (routed + neither) / 2),
-        (both - decoded, routed - neither),
-    )
-    found = [difference(dict(enumerate(ours)), dict(enumerate(theirs))) for ours, theirs in compared]
+    both, routed, decoded, neither = (cells[routing, decoder] for routing in (True, False) for decoder in (True, False))
+    found = [
+        difference(_mean(both, routed), _mean(decoded, neither)),
+        difference(_mean(both, decoded), _mean(routed, neither)),
+        difference(_gain(both, decoded), _gain(routed, neither)),
+    ]
+    if any(one.lost & other.keys() for one in cells.values() for other in cells.values()):
+        found[-1] = found[-1].untested(MISSING)  # seeds that one lost may be bad for either gain
     return dict(zip(MEANING, corrected(found), strict=True))
 
 
+def _mean(one: SeedValues, other: SeedValues) -> SeedValues:
+    """The mean of two conditions, which lost the seeds of either."""
+    return SeedValues(
+        {seed: (one[seed] + other[seed]) / 2 for seed in one if seed in other}, lost=one.lost | other.lost
+    )
+
+
+def _gain(ours: SeedValues, theirs: SeedValues) -> dict[int, float]:
+    return {seed: ours[seed] - theirs[seed] for seed in ours if seed in theirs}
+
+
 def _row(conditions: FourConditions, *, routed: bool, decoder: bool) -> dict[str, object]:
-    runs, values = conditions.runs(decoder=decoder), conditions.accuracies.get((routed, decoder), {})
+    runs, values = conditions.runs(decoder=decoder), conditions.accuracies.get((routed, decoder), SeedValues())
     known = published.find(runs.data, runs.model, *NAMES[routed])
     return {
         "kind": "condition",
