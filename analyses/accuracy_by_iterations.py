@@ -15,6 +15,7 @@ from routebench.analysis import (
     Row,
     Runs,
     analysis_of,
+    base_of,
     figures,
     palette,
     run,
@@ -74,14 +75,16 @@ def _figure(table: DataFrame, several: Set[Method], runs: Runs) -> Figure:
 
 
 def _draw(grid: list[Axes], lines: DataFrame, flat: DataFrame, runs: Runs) -> None:
-    level = [cell for method, cell in zip(flat["method"], flat["mean"], strict=True) if method.label == BASELINE]
-    seen = [end for cell in (*lines["mean"], *level) for end in (cell.mean, cell.low, cell.high)]
-    for axes in grid[: lines["method"].nunique()]:  # the last row of panels may not be full
+    level = {
+        method: cell for method, cell in zip(flat["method"], flat["mean"], strict=True) if method.label == BASELINE
+    }
+    seen = [end for cell in (*lines["mean"], *level.values()) for end in (cell.mean, cell.low, cell.high)]
+    for axes, method in zip(grid, dict.fromkeys(lines["method"]), strict=False):  # the last row may not be full
         figures.accuracy_axis(axes, seen)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
         axes.grid(visible=False, axis="x")
-        for cell in level:
-            axes.axhline(cell.mean, color=palette.MUTED, linewidth=1.2, linestyle=(0, (5, 3)))
+        if base := base_of(method, BASELINE, level):
+            axes.axhline(level[base].mean, color=palette.MUTED, linewidth=1.2, linestyle=(0, (5, 3)))
     figures.multiples(grid, lines, "T", "mean", runs.colour)
     grid[0].figure.supxlabel("routing iterations T", fontsize=9)
     grid[0].figure.supylabel("test accuracy, %", fontsize=9)

@@ -273,16 +273,17 @@ def _notes(front: Front, fronts: int) -> list[str]:
 
 
 def _panels(grid: Sequence[Axes], fronts: Sequence[Front]) -> None:
-    titles = {method.label: method.title for front in fronts for method in front.table["method"]}
+    methods = [(front.runs, method) for front in fronts for method in front.table["method"]]
+    titles = {method.apart: method.title for _, method in methods}
     labels = sorted(titles)
     marks = {label: figures.MARKERS[place % len(figures.MARKERS)] for place, label in enumerate(labels)}
     alike = Counter((front.runs.data, front.runs.model) for front in fronts)
     for axes, front in zip(grid, fronts, strict=True):
         suite = f"{front.runs.suite}: " if alike[front.runs.data, front.runs.model] > 1 else ""
         _draw(axes, front, marks, suite)
-    colours = {label: colour for front in fronts for label, colour in front.runs.colours.items()}
+    colours = {method.apart: runs.colour(method) for runs, method in methods}
     for label in labels:
-        grid[0].plot([], [], marks[label], color=colours.get(label, palette.MUTED), label=titles[label])
+        grid[0].plot([], [], marks[label], color=colours[label], label=titles[label])
     figures.legend_below(grid[0])
 
 
@@ -297,7 +298,7 @@ def _draw(axes: Axes, front: Front, marks: Mapping[str, str], suite: str) -> Non
     joined = [row["cost"].mean for row in best], [row["mean"].mean for row in best]
     axes.plot(*joined, color=palette.INK, linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)
     for row in near:
-        _point(axes, row, front.runs, marks[row["method"].label])
+        _point(axes, row, front.runs, marks[row["method"].apart])
     for row in rows:
         if row["mean"].mean < front.lowest:
             _at_edge(axes, row, front.runs.colour(row["method"]))

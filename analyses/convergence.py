@@ -63,7 +63,7 @@ def _draw(grid: list[Axes], table: DataFrame, runs: Runs) -> None:
         panels[0].set_yscale("log" if key == "residual" else "linear")
         panels[0].set_ylim(*((known.min() / 2, known.max() * 2) if key == "residual" else (-0.05, 1.05)))
         figures.multiples(panels, table, "test_iterations", key, runs.colour, bars=False, markersize=3)
-        for axes, (_, own) in zip(panels, table.groupby(table["method"].map(_label), sort=False), strict=False):
+        for axes, (_, own) in zip(panels, table.groupby(table["method"].map(_family), sort=False), strict=False):
             for method, line in by_method(own):
                 at = line["test_iterations"] == method.iterations
                 style: dict[str, Any] = {"color": runs.colour(method), "markersize": 9, "fillstyle": "none"}
@@ -75,8 +75,8 @@ def _draw(grid: list[Axes], table: DataFrame, runs: Runs) -> None:
     grid[0].figure.supxlabel("iterations", fontsize=9)
 
 
-def _label(method: Method) -> str:
-    return method.label
+def _family(method: Method) -> Method:
+    return method.family
 
 
 if __name__ == "__main__":

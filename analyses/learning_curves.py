@@ -88,7 +88,7 @@ def _drawn(curves: DataFrame, runs: Runs) -> DataFrame:
 
 
 def _draw(grid: list[Axes], lines: DataFrame, runs: Runs) -> None:
-    for axes in grid[: lines["method"].map(lambda method: method.label).nunique()]:
+    for axes in grid[: lines["method"].map(lambda method: method.family).nunique()]:
         figures.accuracy_axis(axes, [cell.mean for cell in lines["mean"]])
         axes.set_xscale("log")
         figures.plain_log(axes.xaxis, (1,))

@@ -82,8 +82,8 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
 
 
 def _notes_on_t(runs: Runs, table: DataFrame) -> Iterator[str]:
-    compared = {(method.label, method.iterations) for method in table["method"]}
-    if len(compared) > len({label for label, _ in compared}):
+    compared = {*table["method"]}
+    if len(compared) > len({method.family for method in compared}):
         return
     yield "The best T of a method is that of its highest tuning score, in which no test image has part."
     chosen = chosen_t(runs)
@@ -142,7 +142,7 @@ def _reading(table: DataFrame, margin: float) -> str:
 def _lines(table: DataFrame) -> list[str]:
     """`EM, T = 3 – Uniform routing`; of a method's own first iteration `EM, T = 3 – T = 1`."""
     pairs = zip(table["method"], table["against"], strict=True)
-    return [f"{one} – {f'T = {two.iterations}' if one.label == two.label else two}" for one, two in pairs]
+    return [f"{one} – {f'T = {two.iterations}' if one.family == two.family else two}" for one, two in pairs]
 
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs, margin: float) -> None:

@@ -11,6 +11,7 @@ from routebench.analysis import (
     Method,
     Runs,
     analysis_of,
+    base_of,
     corrected,
     difference,
     figures,
@@ -66,8 +67,9 @@ def probe_rotated_training(runs: Runs) -> Analysis | None:
 
 def _with_leads(found: DataFrame, seeds: Mapping[Line, Mapping[int, float]]) -> DataFrame:
     """The table with the `gain` of each row over the VAE, empty for the VAE."""
-    vae, gains = {method.label: method for method in found["method"]}.get(VAE), []
+    gains = []
     for method, feature, angle in zip(found["method"], found["feature"], found["angle"], strict=True):
+        vae = base_of(method, VAE, found["method"])
         theirs = seeds.get((vae, BOTH, angle, angle), {}) if vae and method != vae else {}
         gains.append(difference(seeds[method, feature, angle, angle], theirs))
     return found.assign(gain=Series(corrected(gains), found.index, dtype=object))

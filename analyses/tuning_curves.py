@@ -107,8 +107,8 @@ def _is_first(rows: DataFrame) -> "Series[bool]":
 
 
 def _curves(table: DataFrame, runs: Runs) -> list[Line]:
-    """The configuration of each label with the best score: its curve, those of its studies, and its colour."""
-    first = table.assign(label=[method.label for method in table["method"]]).drop_duplicates("label")
+    """The best configuration of each method in each network: its curve, those of its studies, and its colour."""
+    first = table.assign(family=[method.family for method in table["method"]]).drop_duplicates("family")
     return [
         (row["method"], row["curve"], row["studies"], runs.colour(row["method"])) for row in first.to_dict("records")
     ]

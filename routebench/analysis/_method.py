@@ -80,6 +80,11 @@ class Method:
         return f"{self.spec} ({self.variant})" if self.variant else self.spec
 
     @property
+    def apart(self) -> str:
+        """Spelling without T, with its network if that is needed to distinguish it."""
+        return f"{self.label} ({self.model})" if self.networks > 1 else self.label
+
+    @property
     def settings(self) -> str:
         """Hyperparameters and variant; empty for the plain form."""
         return "; ".join(part for part in (self.params, self.variant) if part)
@@ -97,9 +102,8 @@ class Method:
     @property
     def exact(self) -> str:
         """`em[final_lambda=0.1] (margin loss) T=2`, with its network if that is needed to distinguish it."""
-        where = f" ({self.model})" if self.networks > 1 else ""
         steps = f" T={self.iterations}" if self.iterations else ""
-        return f"{self.label}{where}{steps}"
+        return f"{self.apart}{steps}"
 
     @property
     def title(self) -> str:

@@ -308,7 +308,7 @@ class Runs:
 
         Args:
             metric: a value of the column `metric`.
-            unit: of the values.
+            unit: the unit of its values.
         """
         known, way = as_recorded(metric, unit), None
         if known.higher_is_better is None and "higher_is_better" in self.results:  # of what nobody declared
@@ -317,7 +317,7 @@ class Runs:
         return SeedValues(first=self.first, within=known.range, higher_is_better=way)
 
     def examples(self, name: str, *, iterative: bool = False) -> dict[Method, Mapping[str, NDArray[Any]]]:
-        """Raw outputs of one run of each method that has them: the first seed, the largest T.
+        """Raw outputs of one run of each method and network that has them: the first seed, the largest T.
 
         Args:
             name: the name of an array that they must hold.
@@ -327,7 +327,7 @@ class Runs:
         done = done[done["iterations"].notna()] if iterative else done
         cells = done.loc[done["seed"] == done["seed"].min(), "cell"]
         largest = {
-            method.label: (method, cell) for method, cell in sorted((self.methods[cell], cell) for cell in cells)
+            method.family: (method, cell) for method, cell in sorted((self.methods[cell], cell) for cell in cells)
         }
         found = {method: self.arrays(cell) for method, cell in largest.values()}
         return {method: arrays for method, arrays in found.items() if name in arrays}

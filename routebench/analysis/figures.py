@@ -158,15 +158,15 @@ def lines(
 def multiples(
     grid: Sequence[Axes], table: DataFrame, x: str, key: str, colour: Callable[[Method], str], **style: Any
 ) -> None:
-    """A panel per label: its lines in colour, those of all others in grey behind them, with T at the end of each.
+    """A panel per method and network: its lines in colour, all others in grey behind them, with T at the end of each.
 
     Args:
         grid: as many axes as `panels_of` says, or more, with their final y limits; the rest stay empty.
         table, x, key, colour, style: as for `lines`.
     """
-    labels = list(dict.fromkeys(method.label for method in table["method"]))
-    for axes, label in zip(grid, labels, strict=False):
-        own = table["method"].map(lambda method, label=label: method.label == label)
+    families = list(dict.fromkeys(method.family for method in table["method"]))
+    for axes, family in zip(grid, families, strict=False):
+        own = table["method"].map(lambda method, family=family: method.family == family)
         lines(axes, table[~own], x, key, lambda _: GRID, **{"linewidth": 1, "marker": "", **style, "bars": False})
         lines(axes, table[own], x, key, colour, **style)
         ends = {f"T={method.iterations}": line[key].iloc[-1].mean for method, line in by_method(table[own])}
@@ -175,7 +175,7 @@ def multiples(
             for text in axes.texts:
                 text.set_in_layout(False)  # between the panels, where room is kept
         title_panel(axes, table.loc[own, "method"].iloc[0], colour)
-    for empty in grid[len(labels) :]:
+    for empty in grid[len(families) :]:
         empty.set_axis_off()
     engine = grid[0].figure.get_layout_engine()
     if isinstance(engine, ConstrainedLayoutEngine):
@@ -184,10 +184,10 @@ def multiples(
 
 def panels_of(table: DataFrame) -> dict[str, Any]:
     """Rows, columns and height of the figure for `multiples`, which share their axes."""
-    labels = {method.label: method for method in table["method"]}
-    rows, lines = -(-len(labels) // ACROSS), max(_narrow(method).count("\n") for method in labels.values())
+    families = {method.family: method for method in table["method"]}
+    rows, lines = -(-len(families) // ACROSS), max(_narrow(method).count("\n") for method in families.values())
     height = 0.5 + rows * (1.75 + 0.16 * lines)
-    return {"rows": rows, "columns": min(ACROSS, len(labels)), "height": height, "sharex": True, "sharey": True}
+    return {"rows": rows, "columns": min(ACROSS, len(families)), "height": height, "sharex": True, "sharey": True}
 
 
 def title_panel(axes: Axes, method: Method, colour: Callable[[Method], str]) -> None:

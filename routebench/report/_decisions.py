@@ -164,13 +164,13 @@ class Decisions:
     @property
     def yours(self) -> tuple[Gain, ...]:
         """The methods that the user named, each with its largest T, among them the same function as another."""
-        longest: dict[str, Gain] = {}
+        longest: dict[Method, Gain] = {}
         rows = self.comparison.every.to_dict("records") if self.baseline else []
         gains = [Gain(row["method"], row["gain"]) for row in rows if row["gain"].known and not row["method"].is_control]
         for gain in sorted(gains, key=Gain.place):
-            known = longest.get(gain.method.label)
+            known = longest.get(gain.method.family)
             if gain.method.yours and (known is None or (gain.method.iterations or 0) > (known.method.iterations or 0)):
-                longest[gain.method.label] = gain
+                longest[gain.method.family] = gain
         return tuple(longest.values())
 
 

@@ -232,16 +232,16 @@ def _why_untested(found: Decisions) -> str:
     return "one seed, and no answers per image"
 
 
-def _tuned_by_t(runs: Runs) -> set[str]:
-    """Labels of methods that have other training settings or hyperparameters with another T."""
-    settings: dict[str, set[str]] = {}
+def _tuned_by_t(runs: Runs) -> set[Method]:
+    """Methods, without T, that have other training settings or hyperparameters with another T."""
+    settings: dict[Method, set[str]] = {}
     for cell, method in runs.methods.items():
-        settings.setdefault(method.label, set()).add(f"{runs.training(cell)} {runs.hyperparameters(cell)}")
-    return {label for label, found in settings.items() if len(found) > 1}
+        settings.setdefault(method.family, set()).add(f"{runs.training(cell)} {runs.hyperparameters(cell)}")
+    return {method for method, found in settings.items() if len(found) > 1}
 
 
 def _of_named(
-    table: DataFrame, iterated: Mapping[Method, Estimate], leader: Leader, tuned: Set[str]
+    table: DataFrame, iterated: Mapping[Method, Estimate], leader: Leader, tuned: Set[Method]
 ) -> tuple[str, tuple[str, ...]]:
     """Title and further sentences of a suite that named its comparisons beforehand; what it did not name is marked.
 
@@ -249,7 +249,7 @@ def _of_named(
     """
     over = table[[against.is_base for against in table["against"]]]
     pairs = [*zip(table["method"], table["against"], strict=True)]
-    beside = table[[one.label == two.label for one, two in pairs]]
+    beside = table[[one.family == two.family for one, two in pairs]]
     longer = table[[is_over_first(one, two) for one, two in pairs]]
     told = [_over_uniform(_with(over, *GAINS), _with(over, *LOSSES))] if len(over) else []
     rest = [Gain(method, gain) for method, gain in iterated.items() if method not in {*longer["method"]}]
@@ -274,7 +274,7 @@ def _of_named(
             found = "; ".join(map(_sized, gains))
             pairs_in_all = "this pair alone" if len(iterated) == 1 else f"all {len(iterated)} such pairs"
             said.append(f"{word} than with one iteration, corrected for {pairs_in_all}: {found}.")
-    if len(over) and tuned & {gain.method.label for gain in (*explored, *worse)}:
+    if len(over) and tuned & {gain.method.family for gain in (*explored, *worse)}:
         said.append("In these pairs each T has settings of its own.")
     return f"{'. '.join(told)}.", (*said, _reached(leader))
 

@@ -7,7 +7,8 @@ from functools import cached_property
 from routebench.analysis import Analysis, Estimate, Main, Method, Runs, Verdict, images_in_words
 from routebench.analysis.comparison import RANK
 
-Key = tuple[str, int | None]  # label and T: networks differ from suite to suite
+Key = tuple[str, int | None]
+"""Label and T: networks differ from suite to suite. Of a label in several networks of one part, with the network."""
 NOTHING = Estimate(0.0, p=1.0, p_holm=1.0)
 """The gain of what is the same function as uniform routing."""
 
@@ -100,7 +101,7 @@ class Question:
 
 def key_of(method: Method) -> Key:
     """The key of a method in every question."""
-    return method.label, method.iterations
+    return method.apart, method.iterations
 
 
 def questions_of(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:

@@ -133,7 +133,7 @@ class Scorecard:
             return ""
         counted = [one for one in self._asked if question.counts(key_of(one))]
         counts = [_having(question.verdict, counted, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE)]
-        of, untested = len({one.label for one in counted}), _untested(question, counted)
+        of, untested = len({one.apart for one in counted}), _untested(question, counted)
         told = f"{counts[0]} better, {counts[1]} worse of {of}" if any(counts) else f"no difference shown, of {of}"
         told += f"; {untested} not testable" if untested else ""
         if not any(counts) or not question.both:
@@ -258,15 +258,15 @@ def _named(questions: Sequence[Question], methods: Iterable[Method], verdict: Ve
     shown = [*methods]
     told = {}
     for question in questions:
-        asked = {one.label for one in shown if question.counts(key_of(one))}
+        asked = {one.apart for one in shown if question.counts(key_of(one))}
         decided = [one for one in shown if question.verdict(key_of(one)) in (Verdict.BETTER, Verdict.WORSE)]
-        verdicts = {(one.label, question.verdict(key_of(one))) for one in decided}
-        mixed = {one.label for one in decided if len(verdicts & {(one.label, each) for each in Verdict}) > 1}
+        verdicts = {(one.apart, question.verdict(key_of(one))) for one in decided}
+        mixed = {one.apart for one in decided if len(verdicts & {(one.apart, each) for each in Verdict}) > 1}
         own = [one for one in decided if question.verdict(key_of(one)) is verdict]
-        names = ((str(one) if one.label in mixed else one.title) + question.counted.get(key_of(one), "") for one in own)
+        names = ((str(one) if one.apart in mixed else one.title) + question.counted.get(key_of(one), "") for one in own)
         found = [*dict.fromkeys(names)]
         if len(found) > NAMED:
-            told[question] = f"{len({one.label for one in own})} of {len(asked)} methods"
+            told[question] = f"{len({one.apart for one in own})} of {len(asked)} methods"
         elif found:
             told[question] = "; ".join(found)
     return told
@@ -287,7 +287,7 @@ def _where(told: Mapping[Question, str], tested: int) -> str:
 
 def _having(verdict_of: Callable[[Key], Verdict], methods: Iterable[Method], verdict: Verdict) -> int:
     """The number of methods that have a verdict with some T."""
-    return len({one.label for one in methods if verdict_of(key_of(one)) is verdict})
+    return len({one.apart for one in methods if verdict_of(key_of(one)) is verdict})
 
 
 def _measured(question: Question) -> tuple[str, str, str]:
@@ -299,7 +299,7 @@ def _untested(question: Question, methods: Iterable[Method]) -> int:
     """The number of methods of which no T could be tested."""
     verdicts: dict[str, set[Verdict]] = {}
     for one in methods:
-        verdicts.setdefault(one.label, set()).add(question.verdict(key_of(one)))
+        verdicts.setdefault(one.apart, set()).add(question.verdict(key_of(one)))
     return sum(own == {Verdict.UNTESTABLE} for own in verdicts.values())
 
 
@@ -308,8 +308,8 @@ def _wide_first(questions: list[Question], methods: Iterable[Method]) -> list[Qu
 
     Where a user's methods take part, questions without any of them come behind all that have one.
     """
-    labels = {method.label for method in methods if not method.is_control}
-    mine = {method.label for method in methods if method.yours}
+    labels = {method.apart for method in methods if not method.is_control}
+    mine = {method.apart for method in methods if method.yours}
     asked = {question.part: len(labels & {label for label, _ in question.means}) for question in questions}
     widest = max(asked.values(), default=0)
 
@@ -335,7 +335,7 @@ def _methods(found: list[tuple[str, Runs, Analysis]]) -> list[Method]:
             if twins.get(key, key) in values:
                 shown.setdefault(key, set()).add(twins.get(key, key))
                 if key not in known or (method.same and not known[key].same):
-                    known[key] = replace(method.anywhere, networks=1, same=tuple(one.anywhere for one in method.same))
+                    known[key] = replace(method.anywhere, same=tuple(one.anywhere for one in method.same))
     hidden = {key for key, own in shown.items() if key not in own and len(own) == 1 and not known[key].yours}
     return [
         replace(method, same=tuple(other for other in method.same if key_of(other) in hidden))
@@ -354,14 +354,14 @@ def _place(questions: Sequence[Question], method: Method) -> tuple[object, ...]:
 
 
 def _main_iterations(questions: Iterable[Question], methods: Iterable[Method]) -> set[Key]:
-    """The T of each label that most questions test, then that most have; in a tie the largest."""
+    """The T of each method that most questions test, then that most have; in a tie the largest."""
     chosen: dict[str, tuple[int, int, int]] = {}
     asked = [*questions]
     for method in methods:
         key = key_of(method)
         tested = sum(question.verdict(key) is not Verdict.UNTESTABLE for question in asked)
         answered = sum(key in (question.gains or question.means) for question in asked)
-        chosen[method.label] = max(chosen.get(method.label, (-1, -1, 0)), (tested, answered, method.iterations or 0))
+        chosen[method.apart] = max(chosen.get(method.apart, (-1, -1, 0)), (tested, answered, method.iterations or 0))
     return {(label, steps or None) for label, (_, _, steps) in chosen.items()}
 
 

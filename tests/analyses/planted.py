@@ -62,3 +62,16 @@ def planted_is_found(claim, protocol, as_claimed, otherwise, where):
     for values, expected in ((as_claimed, Verdict.HOLDS), (otherwise, Verdict.FAILS)):
         cells = [(label, metric, value, where) for (label, metric), value in values.items()]
         assert verdict(claim, measured(protocol, cells)) == expected
+        others = as_claimed if values is otherwise else otherwise
+        other = measured(protocol, [(label, metric, value, where) for (label, metric), value in others.items()])
+        found = EVERY[claim].test(beside(measured(protocol, cells), other))
+        assert found.verdict == expected, "another network has no part in it"
+        assert found.of.endswith("(in matrix-capsules-small)")
+
+
+def beside(runs, other, model="another-network"):
+    """The runs, with others in a network of their own in the same part."""
+    tables = [[table, more.assign(model=model, cell=more["cell"] + model)]
+              for table, more in ((runs.results, other.results), (runs.planned, other.planned))]  # fmt: skip
+    results, planned = (pd.concat(both, ignore_index=True) for both in tables)
+    return replace(runs, results=results, planned=planned)

@@ -8,10 +8,10 @@ import pytest
 
 from routebench import statistics
 from routebench.analysis import Verdict
-from routebench.analysis.judging import every_claim
+from routebench.analysis.judging import every_claim, in_one_network
 from routebench.engine.suites import load_suite
 from routebench.registry import analyses, models
-from tests.analyses.planted import EVERY
+from tests.analyses.planted import EVERY, beside
 from tests.analysis.made_up_runs import made_up_records, made_up_runs
 
 find = analyses["qualitative-claims"]
@@ -308,3 +308,26 @@ def test_a_variant_of_em_says_nothing_of_em():
     other = runs.planned[runs.planned["label"] == "em"].assign(label="em[final_lambda=0.1]", cell="absent")
     kept = find((replace(runs, planned=pd.concat([runs.planned, other])),)).numbers.set_index("claim")["verdict"]
     assert kept[VOTES] == verdicts(runs)[VOTES] == Verdict.HOLDS
+
+
+@pytest.mark.parametrize("claim", [FALLS, EM, RISES, NO_GAIN])
+def test_a_claim_is_judged_in_the_network_of_the_part_and_says_so(claim):
+    one, other = accuracy_runs(AS_CLAIMED), accuracy_runs(OTHERWISE)
+    for runs, more in ((one, other), (other, one)):
+        alone, found = EVERY[claim].test(runs), EVERY[claim].test(beside(runs, more))
+        assert (found.verdict, found.statistic) == (alone.verdict, alone.statistic)
+        assert found.of == f"{alone.of} (in capsnet-small)"
+
+
+def test_what_is_not_in_the_network_of_the_part_is_taken_from_the_one_that_most_share():
+    shared = {**AS_CLAIMED, "none": OTHERWISE["none"]}
+    runs = beside(accuracy_runs(AS_CLAIMED), accuracy_runs(shared), model="a-network")
+    small = runs.planned["model"] == "capsnet-small"
+    for left, model in ((("dynamic",), "a-network"), (("dynamic", "em"), "a-network")):
+        third = beside(runs, accuracy_runs({label: AS_CLAIMED[label] for label in left[:1]}), model="aa-network")
+        gone = third.planned["label"].isin(left) & (third.planned["model"] == "capsnet-small")
+        found = in_one_network(replace(third, planned=third.planned[~gone]))
+        assert {one.model for one in found.methods.values() if one.label in left} == {model}
+        assert {one.model for one in found.methods.values() if one.label not in left} == {"capsnet-small"}
+    plain = replace(runs, planned=runs.planned[small])
+    assert in_one_network(plain) is plain

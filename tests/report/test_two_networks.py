@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
@@ -17,6 +18,7 @@ from routebench.options import SuiteOptions
 from routebench.protocols.base import Measurement
 from routebench.registry import analyses
 from routebench.report import answers, between_networks, comparison_table, headline, write_report
+from routebench.report._scorecard import scorecard_of
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
 
@@ -146,3 +148,16 @@ def test_a_method_in_two_networks_of_one_part_is_not_averaged_over_them(name) ->
     values = "accuracy" if "accuracy" in both else "mean"
     assert sorted(both[values]) == sorted(pd.concat(alone)[values])
     assert both["label"].nunique() == 2 * alone[0]["label"].nunique()
+
+
+def test_a_method_in_two_networks_of_one_part_has_two_rows_on_the_first_screen_and_two_pictures() -> None:
+    methods = {"dynamic": METHODS["dynamic"], "uniform": METHODS["uniform"]}
+    runs = made_up_runs(records_of(lead=-20.0, methods=methods), preset="full")
+    card = scorecard_of([("a", runs, analyses["accuracy-table"](runs))])
+    values = {row.method.exact: row.marks[0].value for row in card.rows if row.marks[0]}
+    assert {*values} == {f"dynamic ({model}) T={steps}" for model in (SMALL, LARGE) for steps in (1, 2, 3)} | {
+        f"uniform ({model})" for model in (SMALL, LARGE)
+    }
+    assert all((float(value.split()[0]) < 90) is (f"({LARGE})" in name) for name, value in values.items())
+    kept = replace(runs, arrays=lambda cell: {"poses": np.zeros(1)})
+    assert {(one.model, one.iterations) for one in kept.examples("poses", iterative=True)} == {(SMALL, 3), (LARGE, 3)}

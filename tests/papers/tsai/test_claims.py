@@ -9,7 +9,7 @@ import pytest
 from routebench.analysis import Verdict
 from routebench.papers.tsai.claims import ABLATIONS, ATTENTION
 from routebench.registry import analyses
-from tests.analyses.planted import EVERY, fitted, measured, methods, verdict, verdicts
+from tests.analyses.planted import EVERY, beside, fitted, measured, methods, verdict, verdicts
 from tests.analysis.made_up_runs import made_up_runs
 
 find = analyses["qualitative-claims"]
@@ -149,7 +149,10 @@ def test_jitter_is_the_deviation_from_a_smooth_curve(most, larger, expected):
     runs = curves({(attention, 1): 1.0, (attention, 4): most, (f"{attention} (6x6 poses)", 4): larger})
     assert (verdict(ITERATING, runs), verdict(LARGER, runs)) == expected
     for claim in (ITERATING, LARGER):
-        assert EVERY[claim].test(runs).statistic.mean == pytest.approx(most - 1.0, abs=0.1)
+        alone = EVERY[claim].test(runs).statistic
+        assert alone.mean == pytest.approx(most - 1.0, abs=0.1)
+        other = curves({(attention, 1): 3.0, (attention, 4): 0.1, (attention, 6): 9.0})
+        assert EVERY[claim].test(beside(runs, other)).statistic == alone
 
 
 def test_three_epochs_have_no_jitter():

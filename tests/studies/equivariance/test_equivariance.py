@@ -1,6 +1,10 @@
 """Whether poses follow the image: on networks of which it is known, and against scikit-learn."""
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.linear_model import Ridge
@@ -13,6 +17,7 @@ from routebench.models import build
 from routebench.models.network import Output
 from routebench.protocols.base import Fit, FitRequest
 from routebench.recipe import Recipe
+from routebench.registry import analyses
 from routebench.studies.equivariance.protocols import equivariance
 from routebench.studies.equivariance.protocols.equivariance import (
     RIDGES,
@@ -23,6 +28,7 @@ from routebench.studies.equivariance.protocols.equivariance import (
     shifted,
     turned,
 )
+from tests.analysis.made_up_runs import made_up_runs
 
 SIDE, CLASSES = 16, 3
 
@@ -207,3 +213,34 @@ def test_a_network_without_poses_has_one_its_first_feature():
     said = capsules_of(network, DATA.test, lambda batch: batch, torch.device("cpu"))["objects"]
     assert said.poses.shape == (60, 1, 2)
     assert said.activations.equal(said.poses[:, 0].norm(dim=1, keepdim=True))
+
+
+def followed(networks, lost=()):
+    """Runs with R² of poses by network, with T = 1 and 3 and eight seeds, of which T = 1 lost some."""
+    random, rows, planned = np.random.default_rng(0), [], []
+    for (model, means), seed in product(networks.items(), range(8)):
+        for steps, mean in zip((1, 3), means, strict=True):
+            known = {"cell": f"{model}{steps}{seed}", "label": "dynamic", "iterations": steps, "seed": seed}
+            status = "diverged" if steps == 1 and seed in lost else "ok"
+            planned.append({**known, "model": model, "method": "dynamic", "status": status, "role": "method"})
+            place = {"layer": "classes", "change": "turn by 30°", "unit": "", "value": mean + random.normal(0, 0.01)}
+            rows += [{**known, **place, "metric": metric} for metric in ("pose_r2", "pose_r2_same") if status == "ok"]
+    return replace(
+        made_up_runs(seeds=1), suite="equivariance", protocol="equivariance",
+        results=pd.DataFrame(rows), planned=pd.DataFrame(planned).astype({"iterations": "Int64"}),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("networks", "lost", "fallen"),
+    [
+        ({"capsnet-small": (0.8, 0.7)}, (), ["Dynamic by 0.10"]),
+        ({"capsnet-small": (0.8, 0.7)}, (0, 1), []),  # T = 1 is ahead by the seeds that it kept
+        ({"capsnet-small": (0.5, 0.5), "capsnet": (0.8, 0.8)}, (), []),
+        ({"capsnet-small": (0.8, 0.7), "capsnet": (0.5, 0.5)}, (), ["Dynamic (capsnet-small) by 0.10"]),
+    ],
+)
+def test_more_iterations_are_judged_within_a_network_and_without_the_help_of_lost_seeds(networks, lost, fallen):
+    told = analyses["equivariance-table"](followed(networks, lost)).reading
+    assert [one for one in fallen if one in told] == fallen
+    assert told.startswith("With more iterations") is bool(fallen)

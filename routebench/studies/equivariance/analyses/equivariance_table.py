@@ -94,9 +94,9 @@ def _columns(changes: list[str], shown: list[str], top: str) -> tuple[Column, ..
 
 def _iterating(by_seed: Mapping[Method, Mapping[int, float]]) -> str:
     """Methods whose R² falls from their fewest iterations to their most, after Holm's correction over them; or none."""
-    kinds: dict[str, list[Method]] = {}
+    kinds: dict[Method, list[Method]] = {}
     for method in sorted(by_seed, key=lambda method: method.iterations or 0):
-        kinds.setdefault(method.label, []).append(method)
+        kinds.setdefault(method.family, []).append(method)
     pairs = [(own[0], own[-1]) for own in kinds.values() if len(own) > 1]
     found = corrected([difference(by_seed[most], by_seed[fewest]) for fewest, most in pairs])
     fallen = [
