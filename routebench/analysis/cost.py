@@ -65,22 +65,20 @@ def costs_of(runs: Runs) -> Costs:
         for _, own in of_one[of_one["metric"] == "training_time"].groupby("batch"):
             rows.append(_row(of_one, floors, own, noise))
     rows.sort(key=lambda row: (places[row["part"]], row["batch"], row["method"].is_control))
-    absent = (*_absent(every), *filter(None, [measured_elsewhere(runs)]))
-    return Costs(DataFrame(rows), noise, pairs, absent)
+    return Costs(DataFrame(rows), noise, pairs, (*_absent(every), *measured_elsewhere(runs)))
 
 
-def measured_elsewhere(runs: Runs) -> str:
-    """A sentence on runs whose costs are left out, as they are of another machine than most; empty without any."""
+def measured_elsewhere(runs: Runs) -> tuple[str, ...]:
+    """A sentence on runs whose costs are left out, as they are of another machine than most; none without any."""
     most = _machine_of_most(runs)
     others = {cell: machine for cell, machine in runs.machines.items() if most and machine != most}
-    if not others:
-        return ""
+    if not others or not (runs.results["metric"] == "training_time").any():
+        return ()
     methods = wording.listed(sorted({runs.methods[cell].family for cell in others}), 8)
     where = wording.listed(sorted({*others.values()}), 4)
-    return (
-        f"Costs are those of runs on {most}. Left out are {wording.plural(len(others), 'run')} of {methods} on {where}"
-        ": times of several machines compare machines, and not methods."
-    )
+    told = f"Left out are {wording.plural(len(others), 'run')} of {methods} on {where}"
+    why = "times of several machines compare machines, and not methods"
+    return (f"Costs are those of runs on {most}. {told}: {why}.",)
 
 
 def _machine_of_most(runs: Runs) -> str:

@@ -120,16 +120,15 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
         command=command,
         besides=besides,
         warnings=(*_warnings(identities, provenance, several), *_doubts(records)),
-        told=(*_told(without_tuning(plan), runs, records), *_added(plan), *runs.not_measured, *_elsewhere(runs)),
+        told=(
+            *_told(without_tuning(plan), runs, records),
+            *_added(plan),
+            *runs.not_measured,
+            *measured_elsewhere(runs),
+        ),
         tuned=tuned_of(runs.data, _tunings(plan), _configurations(records)),
         settings=_differing(records),
     )
-
-
-def _elsewhere(runs: Runs) -> Iterator[str]:
-    """The sentence on costs of another machine, where there are some."""
-    if runs.protocol == "cost" and (told := measured_elsewhere(runs)):
-        yield told
 
 
 def _tunings(plan: Mapping[str, Any]) -> Sequence[PlannedTuning]:
@@ -250,6 +249,11 @@ def _added(plan: Mapping[str, Any]) -> Iterator[str]:
             f"Seeds were added to {wording.plural(count, 'configuration')} when their first runs had ended. Intervals "
             "treat all seeds as planned at once: they are too narrow if results decided that seeds are added."
         )
+
+
+def _not_there(runs: Runs) -> tuple[str, ...]:
+    """Sentences on what was not measured, and on costs that are left out."""
+    return (*runs.not_measured, *measured_elsewhere(runs))
 
 
 def _parts_of(known: Identity) -> Iterator[tuple[str, str, int | None]]:

@@ -128,7 +128,7 @@ def test_holes_in_the_results_are_no_error(name: str, holes: str) -> None:
 
 def test_costs_of_another_machine_are_left_out_and_told(runs: Runs) -> None:
     mixed = replace(runs, machine=lambda cell: "H100" if cell.startswith("em") else "Example CPU")
-    told = measured_elsewhere(mixed)
+    (told,) = measured_elsewhere(mixed)
     assert told.startswith("Costs are those of runs on Example CPU. Left out are 5 runs of EM on H100: ")
     assert {str(method) for method in costs_of(mixed).table["method"]} == {"Dynamic", "Uniform routing"}
     assert "EM" not in {method.title for method in step_costs(mixed, "network")[0]["method"]}

@@ -315,7 +315,7 @@ def test_an_entry_that_lost_trials_stands_behind_and_says_how_many_it_has(tried)
 
 
 def test_tasks_are_put_together(runs):
-    found = summary_over_tasks((runs, replace(runs, data="another")))
+    found = summary_over_tasks((runs, replace(runs, data="another", fingerprint="of others")))
     rows = {row["label"]: row for row in found.table.to_dict("records")}
     assert len(rows) == 10 and rows["em"]["runs"] == 10
     differences = {
@@ -340,7 +340,7 @@ def test_one_task_needs_no_summary(runs):
 
 
 def test_another_suite_on_the_same_images_is_no_further_task(runs):
-    another, pairs = replace(runs, data="another"), runs.primary["pairs"]
+    another, pairs = replace(runs, data="another", fingerprint="of others"), runs.primary["pairs"]
     fewer = replace(runs, suite="budget", primary={**runs.primary, "pairs": pairs[:2]})
     assert summary_over_tasks((runs, fewer)) is None
     found = summary_over_tasks((fewer, runs, another))
@@ -395,5 +395,5 @@ def test_several_iterations_of_one_method_are_no_best_of_it(runs):
     ]
     other = {**em, "ours": {**em["ours"], "iterations": 1 if em["ours"]["iterations"] != 1 else 2}}
     often = replace(runs, primary={**runs.primary, "pairs": [*runs.primary["pairs"], other]})
-    labels = {*summary_over_tasks((often, replace(often, data="another"))).table["label"]}
+    labels = {*summary_over_tasks((often, replace(often, data="another", fingerprint="of others"))).table["label"]}
     assert "em" not in labels and "wang-liu" in labels
