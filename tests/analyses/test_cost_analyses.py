@@ -135,7 +135,7 @@ def test_costs_of_another_machine_are_left_out_and_told(runs: Runs) -> None:
     table = analyses["cost-table"](mixed)
     assert told in table.notes and "EM" not in table.reading
     alone = replace(runs, machine=lambda cell: "" if cell.startswith("em") else "Example CPU")
-    assert (measured_elsewhere(alone), len(costs_of(alone).table)) == ("", len(costs_of(runs).table))
+    assert (measured_elsewhere(alone), len(costs_of(alone).table)) == ((), len(costs_of(runs).table))
 
 
 def by_label(runs: Runs) -> DataFrame:
