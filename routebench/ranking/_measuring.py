@@ -70,6 +70,11 @@ class Wanted:
         head = ["python", "-m", "routebench", name, suite, "--preset", preset]
         return [*head, *plugins, "--method", self.method, *others]
 
+    def seeds_of(self, settings: Path, seeds: int) -> list[str]:
+        """The command that trains the first so many seeds with chosen settings."""
+        board = self.board
+        return self.command("suite", board.suite, board.preset, "--settings", str(settings), "--seeds", str(seeds))
+
     def trials(self, **others: Any) -> Call:
         """The planned call that tunes the method.
 
@@ -155,10 +160,12 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
     for seeds in dict.fromkeys((min(FIRST, board.seeds), board.seeds)):
         is_first = seeds < board.seeds
         until = {} if is_first else {"until": wanted.asked.until}
+        if is_first:  # all seeds are planned before a result of the first is seen
+            with recorded_as(wanted.seeds_of(file, board.seeds)):
+                for planned in wanted.runs(file, board.seeds):
+                    planned.write_plan()
         call = wanted.runs(file, seeds, best.iterations if is_first else None, budget=_left(ends), **until)
-        with recorded_as(
-            wanted.command("suite", board.suite, board.preset, "--settings", str(file), "--seeds", str(seeds))
-        ):
+        with recorded_as(wanted.seeds_of(file, seeds)):
             own = sum((_run(planned, tell) for planned in call), Counts())
         counts += own
         found = Measured(label, best, call.store, counts, file)

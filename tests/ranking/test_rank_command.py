@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from routebench import ranking
+from routebench.analysis import open_folder
 from routebench.engine.results import Store
+from routebench.ranking import _measuring
 from tests.command import import_once
 from tests.ranking import made
 
@@ -32,7 +34,8 @@ def rank(routebench_in, board):
     return run
 
 
-def test_a_call_within_a_budget_goes_on_and_a_third_has_nothing_to_do(rank, tmp_path):
+def test_a_call_within_a_budget_goes_on_and_a_third_has_nothing_to_do(rank, tmp_path, monkeypatch):
+    monkeypatch.setattr(_measuring, "FIRST", 2)
     file = made.method(tmp_path)
     listed = rank(file, "--dry-run")
     assert listed.code == 0 and "2 trials, 2 for each T of sharper, 0 done before" in listed.out
@@ -43,6 +46,9 @@ def test_a_call_within_a_budget_goes_on_and_a_third_has_nothing_to_do(rank, tmp_
     whole = rank(file)
     assert whole.code == 0, whole
     assert "tuned: sharper has the highest score" in whole.out
+    assert "first look: " in whole.out and " points over uniform routing with 2 of 3 seeds" in whole.out
+    plans = open_folder(tmp_path / "own").plans.values()
+    assert [plan["added"] for plan in plans] == [0] * len(plans), "all seeds were planned before the first look"
     again = rank(file)
     assert again.code == 0 and "nothing to run" in again.out
     answer = [line for line in whole.out.splitlines() if line.startswith("★ Sharper: place")]
