@@ -50,13 +50,13 @@ def test_a_page_names_its_folder(tmp_path):
 
 def test_texts_of_a_suite_are_those_that_records_hold(tmp_path):
     file = tmp_path / f"{NAME}.toml"
-    suite = QUICK.format(seeds=1, seconds=0, journal="").replace("[presets.quick]", r'[presets."a\u001b[31m"]')
+    suite = QUICK.format(seeds=1, seconds=0, journal="").replace("How bright", r"a\u001b[31m")
     file.write_text(suite.replace('protocol = "brightness"', 'protocol = "accuracy"').replace("seconds = 0", ""))
     text = file.read_text().replace('journal = ""', "").replace("digits200", "mnist5k")
     file.write_text(text)
     found = load_suite(str(file))
     assert found.name == shown(NAME) == r"n\udcff\x1b[31mx\ny"
-    assert [*found.presets] == [r"a\x1b[31m"]
+    assert found.question == r"a\x1b[31m are digits?"
 
 
 def test_a_link_in_a_notebook_is_an_address(tmp_path, monkeypatch):

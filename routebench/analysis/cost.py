@@ -333,8 +333,8 @@ def _with_coordinates(runs: Runs) -> DataFrame:
     """
     results = runs.results.reindex(columns=[*COLUMNS, *WHERE])
     most = _machine_of_most(runs)
-    results = results[[runs.machines.get(cell, most) == most for cell in results["cell"]]]
-    results = results[results["value"].notna()]
+    elsewhere = {cell for cell, machine in runs.machines.items() if machine != most}
+    results = results[results["value"].notna() & ~results["cell"].isin(elsewhere)]
     filled = {name: results[name].astype(object).where(results[name].notna(), kind()) for name, kind in WHERE.items()}
     methods = {cell: method.family for cell, method in runs.methods.items()}
     coordinates = {name: column.astype(WHERE[name]) for name, column in filled.items()}

@@ -130,7 +130,8 @@ def test_the_explorer_has_the_intervals_of_the_tables(runs):
     rows = rows[["suite", "data", "model", "label", "iterations", "role", "seed", "metric", "split", "unit", "value"]]
     rows = rows.assign(preset=runs.preset, first=runs.first).reset_index(drop=True)
     rows["group"], _ = estimates_of(rows)
-    (groups,), margins = compared_in_explorer(rows)
+    pairs = compared_in_explorer(rows)
+    (groups,), margins = pairs.groups, pairs.margins
     of_group = {
         group: (own["label"].iloc[0], own["iterations"].iloc[0]) for group, own in rows.groupby("group", sort=False)
     }
