@@ -38,6 +38,8 @@ VERDICTS = (
     "accurate, significantly (paired, Holm, 5 %); not told apart: behind the front by a difference that "
     "may be noise"
 )
+Place = tuple[str, str, int]
+"""Label, network and T, which is 0 for a method without iterations."""
 PANELS = 3
 SIZE = (270.0, 150.0)  # of a panel, in points, at least
 WIDE = 60  # characters of a panel's title in a line
@@ -70,10 +72,6 @@ def accuracy_cost_pareto(parts: tuple[Runs, ...]) -> Analysis | None:
     )
 
 
-Place = tuple[str, str, int]
-"""Label, network and T, which is 0 for a method without iterations."""
-
-
 @dataclass(frozen=True)
 class Front:
     """One accuracy suite on one data set and network with the cost of its methods.
@@ -85,7 +83,7 @@ class Front:
         noise: relative difference that two measurements of one cost may have; NaN if unknown.
         borrowed: labels whose cost is that of the default hyperparameters.
         left_out: names without a cost.
-        machines: where fits ran, if they ran on several machines.
+        fitted: a sentence on the machines of fits, if there were several.
     """
 
     runs: Runs
@@ -94,7 +92,7 @@ class Front:
     noise: float
     borrowed: tuple[str, ...]
     left_out: tuple[str, ...]
-    machines: tuple[str, ...] = ()
+    fitted: tuple[str, ...] = ()
 
     @property
     def lowest(self) -> float:
@@ -137,9 +135,8 @@ def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
     noise = cost.step_costs(measure, cost.WHOLE)[1] if measure is not None and unit == STEP else math.nan
     borrowed = sorted({row["method"].label for row in rows if row["borrowed"]})
     left_out = tuple(method.marked for method in entries if method not in costs)
-    fitted = {runs.machines.get(cell, "") for method in costs for cell in entries[method].cells.values()} - {""}
-    machines = tuple(sorted(fitted)) if unit == FIT and len(fitted) > 1 else ()
-    return Front(runs, table.reset_index(drop=True), unit, noise, tuple(borrowed), left_out, machines)
+    fitted = cost.machines_told(runs) if unit == FIT else ()
+    return Front(runs, table.reset_index(drop=True), unit, noise, tuple(borrowed), left_out, fitted)
 
 
 def _step_costs(measure: Runs, runs: Runs, entries: Iterable[Method]) -> dict[Method, dict[str, Any]]:
@@ -255,11 +252,7 @@ def _notes(front: Front, fronts: int) -> list[str]:
             "Cost: seconds of the shortest fit on the wall clock, in which what else ran at the time counts. Run the "
             "suite `cost` into the same folder for a cost that was measured alone."
         )
-    if front.machines:
-        notes.append(
-            f"Fits ran on {len(front.machines)} machines ({wording.listed(list(front.machines), 4)}): where two "
-            "methods ran on different ones, their seconds compare machines, too, and the faster one may make the front."
-        )
+    notes += front.fitted
     if front.borrowed:
         labels = wording.listed(list(front.borrowed), 4)
         notes.append(f"Cost of {labels}: that of the same method with its default hyperparameters.")

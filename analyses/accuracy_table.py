@@ -15,6 +15,7 @@ from routebench.analysis import (
     Row,
     Runs,
     analysis_of,
+    cost,
     run,
     wording,
 )
@@ -60,7 +61,12 @@ def accuracy_table(runs: Runs) -> Analysis | None:
         reading="How accurate is each method?",
         table=table,
         columns=_columns(found, chosen, balanced=len(balanced) > 0),
-        notes=(*_of_classes(runs), *notes_on(runs, found), *_published_notes(runs, found)),
+        notes=(
+            *_of_classes(runs),
+            *notes_on(runs, found),
+            *_published_notes(runs, found),
+            *cost.machines_told(runs),
+        ),
         main=Main.of(
             "accuracy",
             "mean",

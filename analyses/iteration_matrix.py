@@ -16,7 +16,7 @@ def iteration_matrix(runs: Runs) -> Analysis | None:
     """Mean test accuracy (%) over seeds, per method, trained-with T and tested-with T'."""
     tested = runs.values("accuracy", split="test").dropna(subset="test_iterations")
     tested = tested.assign(
-        label=[method.family.exact for method in tested["method"]],
+        label=[method.apart for method in tested["method"]],
         iterations=[method.iterations for method in tested["method"]],
     ).dropna(subset="iterations")
     points = tested.astype({"iterations": int, "test_iterations": int})

@@ -5,7 +5,7 @@ import math
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Estimate, Runs, analysis_of, figures, mean_of, run
+from routebench.analysis import Analysis, Column, Estimate, Runs, analysis_of, cost, figures, mean_of, run
 from routebench.analysis.named import named_pairs
 
 RISING = 0.5
@@ -41,6 +41,7 @@ def learning_curves(runs: Runs) -> Analysis | None:
             "In an epoch all methods see as many images and take as many steps; seconds depend on machine and load.",
             "Drawn: methods of the pre-specified comparisons, one iteration dashed. Grey: the others among them.",
             "Bar at the end: 95 % interval over seeds.",
+            *cost.machines_told(runs),
         ),
         alternative="Held-out accuracy against seconds of training, a panel for each method.",
     )

@@ -26,7 +26,7 @@ def training_curves(runs: Runs) -> Analysis | None:
     points = points[points["epoch"].notna()]
     if points.empty:
         return None
-    label = points["method"].map(attrgetter("family.exact"))
+    label = points["method"].map(attrgetter("apart"))
     points = points.astype({"epoch": int}).assign(
         label=label, iterations=[method.iterations or 0 for method in points["method"]]
     )
@@ -61,7 +61,7 @@ def training_curves(runs: Runs) -> Analysis | None:
 
 def _at_best(table: DataFrame, runs: Runs) -> DataFrame:
     """The rows of each label's best T, or of its smallest if no test accuracy is known."""
-    ranked = [(method.family.exact, method.iterations or 0) for method in comparison_of(runs).measured["method"]]
+    ranked = [(method.apart, method.iterations or 0) for method in comparison_of(runs).measured["method"]]
     rows = []
     for label, part in table.groupby("label"):
         best = next((steps for name, steps in ranked if name == label), int(part["iterations"].min()))
@@ -80,7 +80,7 @@ def _draw(axes: Axes, curves: DataFrame, runs: Runs) -> None:
     figures.accuracy_axis(axes, [*curves["low"], *curves["high"]])
     ends: dict[str, float] = {}
     colours: dict[str, str] = {}
-    of_labels = {method.family.exact: runs.colour(method) for method in runs.methods.values()}
+    of_labels = {method.apart: runs.colour(method) for method in runs.methods.values()}
     for label, line in curves.groupby("label"):
         colour = of_labels[str(label)]
         marker = "o" if len(line) < 3 else None

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from numbers import Integral
 
 from routebench.errors import UserError
@@ -17,6 +18,11 @@ PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 def plural(number: int, noun: str) -> str:
     """`1 seed`, `3 seeds`; of a part, `0 of 1 seed` by the number of all."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def few(names: Sequence[str], most: int = 5) -> str:
+    """`a, b and 7 more`: names in words, of which the first are written out."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def seconds(text: str) -> float:

@@ -197,7 +197,7 @@ def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Estima
     """The mean of `ours - theirs` over shared seeds, with its paired t interval and p.
 
     Of `SeedValues` the interval is that of two stages where there are two, and reaches no further than is possible.
-    There is none, and no p, where the difference is for a side that lost seeds which the other has: see `unflattered`.
+    It has neither interval nor p if it is for a side that lost seeds which the other has: see `unflattered`.
 
     Args:
         ours: seed to value.

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -138,6 +139,32 @@ class Runs:
             ends.setdefault(method, {}).setdefault(int(seed), set()).add(str(status))
         known = {method: _counted(method, of, self.yours) for method, of in ends.items()}
         return {cell: known[method] for cell, method in found.items()}  # one object each: there may be many runs
+
+    @cached_property
+    def in_several(self) -> Mapping[str, frozenset[str]]:
+        """The networks of each label that stands in more than one."""
+        found: dict[str, set[str]] = {}
+        for method in self.methods.values():
+            found.setdefault(method.label, set()).add(method.model)
+        return {label: frozenset(networks) for label, networks in found.items() if len(networks) > 1}
+
+    @cached_property
+    def in_one_network(self) -> "Runs":
+        """The runs, of a method that stands in several networks those in one alone, so that no statistic mixes them.
+
+        It is the network of the part where the method stands in it; else the one in which most such methods do, the
+        first by name of several.
+        """
+        if not self.in_several:
+            return self
+        shared = Counter(model for own in self.in_several.values() for model in own)
+        chosen = {
+            label: min(own, key=lambda model: (model != self.model, -shared[model], model))
+            for label, own in self.in_several.items()
+        }
+        cells = {cell for cell, one in self.methods.items() if chosen.get(one.label, one.model) == one.model}
+        planned, results = (table[table["cell"].isin(cells)] for table in (self.planned, self.results))
+        return replace(self, planned=planned, results=results)
 
     @cached_property
     def machines(self) -> Mapping[str, str]:

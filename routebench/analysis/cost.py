@@ -70,15 +70,26 @@ def costs_of(runs: Runs) -> Costs:
 
 def measured_elsewhere(runs: Runs) -> tuple[str, ...]:
     """A sentence on runs whose costs are left out, as they are of another machine than most; none without any."""
+    if not (runs.results["metric"] == "training_time").any():
+        return ()
     most = _machine_of_most(runs)
-    others = {cell: machine for cell, machine in runs.machines.items() if most and machine != most}
-    if not others or not (runs.results["metric"] == "training_time").any():
+    others = {cell: machine for cell, machine in runs.machines.items() if machine != most}
+    if not others:
         return ()
     methods = wording.listed(sorted({runs.methods[cell].family for cell in others}), 8)
     where = wording.listed(sorted({*others.values()}), 4)
     told = f"Left out are {wording.plural(len(others), 'run')} of {methods} on {where}"
     why = "times of several machines compare machines, and not methods"
     return (f"Costs are those of runs on {most}. {told}: {why}.",)
+
+
+def machines_told(runs: Runs) -> tuple[str, ...]:
+    """A sentence on the machines of runs whose seconds of training are compared; none for one machine."""
+    machines = sorted({*runs.machines.values()})
+    if len(machines) < 2:
+        return ()
+    where = f"Fits ran on {len(machines)} machines ({wording.listed(machines, 4)})"
+    return (f"{where}: where two methods ran on different ones, their seconds compare machines, too.",)
 
 
 def _machine_of_most(runs: Runs) -> str:

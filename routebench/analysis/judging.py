@@ -2,7 +2,7 @@
 
 A claim has a statistic for each seed. The 95 % interval of its mean over seeds gives the verdict. If a paper defines no
 statistic, the claim says which one is used here. Of a method that stands in several networks of a part, the claim is
-judged in one of them (`in_one_network`), which its verdict names. A claim has no verdict in these cases:
+judged in one of them (`Runs.in_one_network`), which its verdict names. A claim has no verdict in these cases:
 
 - there is no interval;
 - a compared method lost seeds: those that are left may be its good ones;
@@ -12,7 +12,6 @@ judged in one of them (`in_one_network`), which its verdict names. A claim has n
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -110,7 +109,7 @@ class PaperClaim:
         """The verdict with the statistic that decides it; None if the runs hold too little."""
         if self.statistics is None or runs.protocol != self.protocol or self._belongs_elsewhere(runs.suite):
             return None
-        several, runs, parts = _in_several(runs), in_one_network(runs), [in_one_network(one) for one in parts]
+        several, runs, parts = runs.in_several, runs.in_one_network, [one.in_one_network for one in parts]
         told = [*(self.statistics(runs, parts) if self.across else self.statistics(runs))]
         like = [one for one in parts if (one.suite, one.preset, one.data) == (runs.suite, runs.preset, runs.data)]
         found = []
@@ -265,7 +264,7 @@ def judged_in(
     """
     if isinstance(of, str):
         raise UserError(f'expected what was compared as a tuple of names, ("em", "uniform"), got the text {of!r:.80}')
-    runs, beside = in_one_network(runs), [in_one_network(one) for one in beside]
+    runs, beside = runs.in_one_network, [one.in_one_network for one in beside]
     found = judged(values, ", ".join(map(str, of)), no_gain=no_gain, first=runs.first, sides=_sides(runs, values, of))
     if lost := lost_in_words((runs, *beside), values, of):
         found = replace(found, verdict=Verdict.UNDECIDED, why=lost)
@@ -342,53 +341,12 @@ def values_of(runs: Runs, condition: Condition, metric: str, epoch: str = "", **
     return found
 
 
-_ALONE: WeakKeyDictionary[Runs, Runs] = WeakKeyDictionary()
-
-
-def in_one_network(runs: Runs) -> Runs:
-    """The runs, of a method that stands in several networks those in one alone, so that no statistic mixes them.
-
-    It is the network of the part where the method stands in it; else the one in which most such methods do, the first
-    by name of several.
-
-    Args:
-        runs: a part of a folder.
-
-    Returns:
-        the same object where no method stands in several.
-    """
-    several = _in_several(runs)
-    if not several:
-        return runs
-    if runs not in _ALONE:
-        shared = Counter(model for own in several.values() for model in own)
-        first = {
-            label: min(own, key=lambda model: (model != runs.model, -shared[model], model))
-            for label, own in several.items()
-        }
-        cells = {cell for cell, one in runs.methods.items() if first.get(one.label, one.model) == one.model}
-        _ALONE[runs] = replace(
-            runs,
-            planned=runs.planned[runs.planned["cell"].isin(cells)],
-            results=runs.results[runs.results["cell"].isin(cells)],
-        )
-    return _ALONE[runs]
-
-
-def _in_several(runs: Runs) -> dict[str, set[str]]:
-    """The networks of each label that stands in more than one."""
-    found: dict[str, set[str]] = {}
-    for method in runs.methods.values():
-        found.setdefault(method.label, set()).add(method.model)
-    return {label: networks for label, networks in found.items() if len(networks) > 1}
-
-
 _ACCURACIES: WeakKeyDictionary[Runs, dict[Method, SeedValues]] = WeakKeyDictionary()
 
 
 def accuracies(runs: Runs) -> dict[Method, SeedValues]:
-    """Test accuracy (%) at the T of training, by method in alphabetical order, then by seed; `in_one_network`."""
-    runs = in_one_network(runs)
+    """Test accuracy (%) at the T of training, by method in alphabetical order, then by seed, `in_one_network`."""
+    runs = runs.in_one_network
     if runs not in _ACCURACIES:
         found = runs.accuracies_by_seed()
         _ACCURACIES[runs] = {method: found[method] for method in sorted(found)}

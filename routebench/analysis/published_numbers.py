@@ -13,8 +13,8 @@ The rules:
   network or on the paper's, comes out the same way (paired over seeds, p below 0.05).
 - undecided: measured, but with a wider interval, or with one seed, which says nothing of how far runs lie apart, where
   the paper prints no standard deviation; or the best of a number of runs that nobody states, and not below what one run
-  reaches; or elsewhere, with a comparison that is not shown; or with lost seeds, which may be the bad ones, where
-  those that are left are not behind.
+  reaches; or elsewhere, with a comparison that is not shown; or not behind, but with lost seeds, which may be the bad
+  ones.
 - not run: anything else.
 """
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
@@ -18,6 +18,7 @@ from routebench.data.seal import expect_unsealed, unsealed
 from routebench.data.tokens import Tokens
 from routebench.data.unused import ARRAYS, ARRAYS_ADVICE
 from routebench.errors import FilesMissing, UserError, shown
+from routebench.quantities import few
 from routebench.registry import SHIPPED, datasets
 
 LEAST_CLASSES = 2  # among training labels
@@ -210,7 +211,7 @@ def _read(name: str) -> Dataset[Any]:
 
 
 def told_of_test(data: Dataset[Any]) -> Dataset[Any]:
-    """The same set, which tells in `left_out` of test items that are in other parts, and of classes without any.
+    """Adds to `left_out` how many test items are in other parts, too, and which classes are not tested or held out.
 
     Args:
         data: a user's own set.
@@ -218,27 +219,27 @@ def told_of_test(data: Dataset[Any]) -> Dataset[Any]:
     Raises:
         UserError: all test items are of one class.
     """
-    return told_of_untested(_told_of_copies(data))
+    return told_of_lacking(_told_of_copies(data))
 
 
-def told_of_untested(data: Dataset[Any]) -> Dataset[Any]:
-    """The same set, which tells in `left_out` of classes that are trained on and of which no test item is.
+def told_of_lacking(data: Dataset[Any]) -> Dataset[Any]:
+    """Adds to `left_out` which classes of the training part the test or the held-out part lacks.
 
     Raises:
         UserError: all test items are of one class.
     """
     train, test = occurring(data.train.labels), occurring(data.test.labels)
-    untested = [shown(name) for number, name in enumerate(data.classes) if number in train and number not in test]
-    if not untested or len(train) < LEAST_CLASSES:  # of which `load` tells
-        return data
-    kind = data.test.kind
-    if len(test) < LEAST_CLASSES and data.test.labels.ndim == 1:
+    if len(test) < LEAST_CLASSES <= len(train) and data.test.labels.ndim == 1:
         got = f"{shown(data.classes[next(iter(test))])} alone" if test else "none"
-        told = f"expected test {kind} of two classes at least, got {got}; add some of the others"
+        told = f"expected test {data.test.kind} of two classes at least, got {got}; add some of the others"
         raise UserError(f"data set {data.name!r}: {told}")
-    some = few_of(untested)
-    told = f"No test {kind} of {data.name} show these of its {len(data.classes):,} classes: {some}."
-    return replace(data, left_out=" ".join(filter(None, (data.left_out, told))))
+    every = [data.left_out]
+    for name, part in (("test", data.test), ("held-out", data.held_out)):
+        lacking = [shown(data.classes[number]) for number in sorted(train - occurring(part.labels))]
+        if lacking and len(part) and len(train) >= LEAST_CLASSES:  # of one class, `load` tells
+            of = f"these of its {len(data.classes):,} classes"
+            every.append(f"No {name} {part.kind} of {data.name} show {of}: {few(lacking)}.")
+    return replace(data, left_out=" ".join(filter(None, every)))
 
 
 def occurring(labels: Tensor) -> set[int]:
@@ -248,11 +249,6 @@ def occurring(labels: Tensor) -> set[int]:
         labels: (n,) numbers of classes, or (n, classes) truth values.
     """
     return {*(labels.any(dim=0).nonzero()[:, 0] if labels.ndim == 2 else labels).tolist()}
-
-
-def few_of(names: Sequence[str]) -> str:
-    """Names in words, of which five at most are written out."""
-    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
 def _told_of_copies(data: Dataset[Any]) -> Dataset[Any]:

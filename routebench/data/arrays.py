@@ -18,13 +18,14 @@ from safetensors import safe_open
 from torch import Tensor
 
 from routebench.data import extracted
-from routebench.data._load import LEAST_CLASSES, few_of, occurring, stands_in, told_of_test
+from routebench.data._load import LEAST_CLASSES, occurring, stands_in, told_of_test
 from routebench.data.dataset import Dataset, Images
 from routebench.data.labels import described
 from routebench.data.origins import origin_in
 from routebench.data.tokens import PIECE, Tokens
 from routebench.data.unused import near
 from routebench.errors import FilesMissing, UserError, shown
+from routebench.quantities import few
 from routebench.received import from_json, permitted
 from routebench.registry import datasets
 
@@ -164,7 +165,7 @@ def _with_untrained(made: Dataset[Any], *, named: bool) -> Dataset[Any]:
     untrained = [shown(name) for number, name in enumerate(made.classes) if number not in trained]
     if not untrained or len(trained) < LEAST_CLASSES:  # of which `load` tells
         return made
-    some = few_of(untrained)
+    some = few(untrained)
     if not named and labels.ndim == 1:
         way = "number classes from 0 on without gaps, and leave items out whose class is unknown or never trained on"
         last = made.classes[-1]

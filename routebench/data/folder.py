@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from routebench.data._load import told_of_untested
+from routebench.data._load import told_of_lacking
 from routebench.data.dataset import SPLIT_SEED, Dataset, Images, fingerprint, stratified_split
 from routebench.data.pictures import read_pictures
 from routebench.data.shares import shares, some_of
@@ -55,7 +55,7 @@ def folder(path: str) -> Dataset:
             or the size is no number.
     """
     found = _found(path)
-    return told_of_untested(_read(found, f"{found.count:,} image files in {found.place.resolve()}"))
+    return told_of_lacking(_read(found, f"{found.count:,} image files in {found.place.resolve()}"))
 
 
 def _stamp(path: str) -> str:

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from routebench.ranking._standing import Row, published_rows
 from routebench.ranking._submission import ABOUT
 from routebench.ranking._verification import entry_of
 from routebench.received import permitted
-from routebench.report import rendered
+from routebench.report import own_page, rendered
 
 COLUMNS = ("Method", "Gain, points", "Rank", "Accuracy, %", "Training time", "T", "Parameters", "Date", "Who", "Code")
 STEPS = COLUMNS.index("T")
@@ -79,8 +80,17 @@ def write_board(
         columns=COLUMNS, entries=entries, left_out=left_out, count=count, of=len(folders),
         all_steps=sorted({entry.cells[STEPS] for entry in entries}), steps_at=STEPS,
     )  # fmt: skip
+    left = _pages_of(page) - {entry.page for entry in entries}
     atomic.write_output(page, text, "the board")
+    for name in left:  # of submissions that were taken away
+        if own_page(gone := page.with_name(name)):
+            gone.unlink()
     return count, left_out
+
+
+def _pages_of(page: Path) -> set[str]:
+    """The pages of submissions that an earlier board at this place names."""
+    return {*re.findall(rf'href="({re.escape(page.stem)}\.[^"/]+\.html)"', own_page(page))}
 
 
 def _order(entry: BoardEntry) -> tuple[bool, float]:

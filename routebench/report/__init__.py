@@ -4,6 +4,7 @@ A suite joins the scorecard of a page by one field of its first analysis: see `r
 """
 
 from routebench.report._asking import Broken, ask
+from routebench.report._block import own_page
 from routebench.report._glossary import GLOSSARY
 from routebench.report._headline import first_analysis
 from routebench.report._origins import Origins, lines_of, origins_of
@@ -28,6 +29,7 @@ __all__ = [
     "headline",
     "lines_of",
     "origins_of",
+    "own_page",
     "rendered",
     "write_report",
 ]

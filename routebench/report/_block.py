@@ -136,13 +136,22 @@ def _write(block: Block, folder: Path) -> None:
         save_svg(block.drawn, folder / f"{block.stem}.svg")
 
 
-def files_of(page: Path) -> set[str]:
-    """The names of the files that a report wrote beside its page, by that page; empty where it is none of ours."""
+def own_page(page: Path) -> str:
+    """The text of a page that routebench wrote; empty where there is none, or another's.
+
+    Args:
+        page: the path of the page.
+    """
     try:
         text = read_plain(page, named=True)[0].decode(errors="replace")
     except OSError:
-        return set()
-    stems = map(unescape, STEM.findall(text)) if GENERATOR in text else ()
+        return ""
+    return text if GENERATOR in text else ""
+
+
+def files_of(page: Path) -> set[str]:
+    """The names of the files that a report wrote beside its page, by that page; empty where it is none of ours."""
+    stems = map(unescape, STEM.findall(own_page(page)))
     return {f"{stem}.{ending}" for stem in stems if Path(stem).name == stem for ending in ("csv", "svg")}
 
 

@@ -251,11 +251,6 @@ def _added(plan: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _not_there(runs: Runs) -> tuple[str, ...]:
-    """Sentences on what was not measured, and on costs that are left out."""
-    return (*runs.not_measured, *measured_elsewhere(runs))
-
-
 def _parts_of(known: Identity) -> Iterator[tuple[str, str, int | None]]:
     """Kind and name of each part, and its version now; None if it does not ship."""
     named = {"model": known.model, "protocol": known.protocol, **({"method": known.method} if known.routed else {})}

@@ -8,7 +8,7 @@ import pytest
 
 from routebench import statistics
 from routebench.analysis import Verdict
-from routebench.analysis.judging import every_claim, in_one_network
+from routebench.analysis.judging import every_claim
 from routebench.engine.suites import load_suite
 from routebench.registry import analyses, models
 from tests.analyses.planted import EVERY, beside
@@ -326,8 +326,8 @@ def test_what_is_not_in_the_network_of_the_part_is_taken_from_the_one_that_most_
     for left, model in ((("dynamic",), "a-network"), (("dynamic", "em"), "a-network")):
         third = beside(runs, accuracy_runs({label: AS_CLAIMED[label] for label in left[:1]}), model="aa-network")
         gone = third.planned["label"].isin(left) & (third.planned["model"] == "capsnet-small")
-        found = in_one_network(replace(third, planned=third.planned[~gone]))
+        found = replace(third, planned=third.planned[~gone]).in_one_network
         assert {one.model for one in found.methods.values() if one.label in left} == {model}
         assert {one.model for one in found.methods.values() if one.label not in left} == {"capsnet-small"}
     plain = replace(runs, planned=runs.planned[small])
-    assert in_one_network(plain) is plain
+    assert plain.in_one_network is plain

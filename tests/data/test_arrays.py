@@ -314,6 +314,17 @@ def test_classes_that_nothing_is_tested_of_are_told(tmp_path, tested, told):
     assert f"No test {data.test.kind} of features:x.npz show these of its 5 classes: {told}." in data.left_out
 
 
+@pytest.mark.parametrize("held_out", [1, 4, 5])
+def test_classes_that_nothing_held_out_is_of_are_told(tmp_path, held_out):
+    arrays = features(train_labels=np.arange(50) % 5, test_labels=np.arange(20) % 5)
+    given = {"val_features": arrays["test_features"] + 1, "val_labels": np.arange(20) % held_out}
+    np.savez(tmp_path / "x.npz", **arrays, **given)
+    data = load(f"features:{tmp_path / 'x.npz'}")
+    lacking = ", ".join(map(str, range(held_out, 5)))
+    told = f"No held-out {data.test.kind} of features:x.npz show these of its 5 classes: {lacking}."
+    assert (told in data.left_out) == (held_out < 5)
+
+
 def test_a_test_part_of_one_class_is_refused(tmp_path):
     np.savez(tmp_path / "x.npz", **features(train_labels=np.arange(50) % 5, test_labels=np.ones(20, int)))
     with pytest.raises(UserError, match=r"expected test .* of two classes at least, got 1 alone; add some of the"):

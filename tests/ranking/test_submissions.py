@@ -551,6 +551,10 @@ def test_submissions_with_similar_names_have_pages_of_their_own(folder, board, r
     shutil.copytree(folder / "sent", folder / "submissions" / "a-b")
     assert board_page(routebench_in, board, "submissions").out == "board: board.html, with 2 submissions\n"
     assert len([*folder.glob("board.a-b*.html")]) == 2
+    (folder / "board.mine.html").write_text("notes of the user")
+    shutil.rmtree(folder / "submissions" / "a b")
+    assert board_page(routebench_in, board, "submissions").out == "board: board.html, with 1 submissions\n"
+    assert len([*folder.glob("board.a-b*.html")]) == 1 and (folder / "board.mine.html").is_file()
 
 
 def test_a_link_of_a_board_leads_to_the_web_alone(folder, board, routebench_in):

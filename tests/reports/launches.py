@@ -58,7 +58,7 @@ class Launch:
 
 
 def launches(given: Sweep) -> list[Launch]:
-    """What forward and backward of a sweep start."""
+    """Lists the kernels that forward and backward of a sweep start."""
     found: list[Launch] = []
 
     def note(kernel: str, plan: Plan, of: Sweep, *tensors: Any) -> None:

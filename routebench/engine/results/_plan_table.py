@@ -15,6 +15,7 @@ from routebench.engine.results._checks import Once, exact_bytes, is_whole
 from routebench.engine.results._columns import Column, join
 from routebench.engine.results._index import Saved
 from routebench.engine.results._record import IDENTITY, PLAN, Identity, PlannedCell, digest, distinct
+from routebench.quantities import few
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -215,9 +216,8 @@ def on_other_data(plans: Sequence[PlanTable]) -> list[str]:
     told = []
     for _, own in left.groupby("sets", sort=False):
         head, labels = plans[int(own["plan"].iloc[0])].head, sorted({*own["label"]})
-        some = ", ".join(labels[:5]) + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
         told.append(
-            f"{head['suite']}, {preset_in_words(head['preset'])}: runs of {some} do not count: the data "
+            f"{head['suite']}, {preset_in_words(head['preset'])}: runs of {few(labels)} do not count: the data "
             f"{own['data'].iloc[0]!r} have changed since; the suite with these methods measures them again"
         )
     return told

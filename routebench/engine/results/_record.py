@@ -295,7 +295,7 @@ class Record(Stored):
 
     @property
     def accuracy(self) -> float | None:
-        """The one of `accuracies`; None where there is none, or two differ."""
+        """The value of `accuracies`; None without a value, or with two that differ."""
         known = {*self.accuracies}
         return known.pop() if len(known) == 1 else None
 

@@ -53,7 +53,7 @@ class Store:
     def __init__(self, path: Path | str):
         self.path = Path(path)
         self.warnings: list[str] = []
-        """Sentences about files that do not count, damaged or not. Whoever opens a store tells them, or `tell` does."""
+        """Sentences about files that do not count, damaged or not. Who opens a store tells them, or calls `tell`."""
         self._notes: set[str] = set()
         """Those that tell of no damage."""
         self._told: set[str] = set()

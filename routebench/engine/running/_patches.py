@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from routebench.errors import PluginError
+from routebench.quantities import few
 
 Places = dict[str, tuple[Any, dict[str, Any]]]
 """Owners (modules or classes) by name, each with its members by name."""
@@ -46,10 +47,9 @@ def expect_no_patches() -> Iterator[None]:
     finally:
         changed = [*_put_back(places), *_set_back(modes)]
     if changed:
-        some = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
         raise PluginError(
-            f"it changed {some} for all that runs in its process; it was put back: run it in a process of its own, "
-            "without --no-isolate"
+            f"it changed {few(changed, 3)} for all that runs in its process; it was put back: run it in a process of "
+            "its own, without --no-isolate"
         )
 
 
