@@ -11,6 +11,7 @@ import os
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
 from routebench import terminal
+from routebench.engine.origin import code_of
 from routebench.engine.running import _processes as workers
 from routebench.registry import EVERY, leave_out_environment
 
@@ -18,4 +19,5 @@ leave_out_environment()  # no plug-in runs in the process that all others come f
 NEEDED = [kind for kind in EVERY if kind != "analyses"]
 terminal.prepare()
 READY = workers.__name__, [len(EVERY[kind]) for kind in NEEDED]  # looks into the registries, which fills them
+code_of("routebench.training", *(f"routebench.{kind}" for kind in ("models", "protocols", "routing")))  # for all plans
 gc.freeze()  # no worker searches what is imported for garbage
