@@ -83,11 +83,13 @@ def test_a_file_and_its_functions_may_move(tree, keys_after):
 
 
 RAISED = {
-    "method": [("routing/em.py", 'register("em"', 'register("em", version=2')],
     "model": [("models/capsnet.py", 'register("capsnet-small"', 'register("capsnet-small", version=2')],
     "loss": [("losses.py", 'register("margin")', 'register("margin", version=7)')],
+    "method and attack": [
+        ("routing/em.py", 'register("em"', 'register("em", version=2'),
+        ("protocols/robustness.py", '"attack": {', '"attack": {"fgsm": 2'),
+    ],
     "network beside": [("models/cnn.py", 'register("cnn-small"', 'register("cnn-small", version=2')],
-    "attack": [("protocols/robustness.py", '"attack": {', '"attack": {"fgsm": 2')],
     "protocol": [("protocols/robustness.py", 'register("robustness"', 'register("robustness", version=2')],
 }
 
@@ -102,7 +104,7 @@ def test_a_version_changes_the_keys_of_what_it_is_of_and_no_other(tree, keys_aft
         assert any(name.startswith("accuracy: dynamic ") for name in changed)
     else:
         parts = {
-            "method": [": em"],
+            "method and attack": [": em", "robustness: "],
             "model": [" on capsnet-small,"],
             "network beside": ["robustness: ", " on cnn-small,"],
         }
@@ -110,10 +112,11 @@ def test_a_version_changes_the_keys_of_what_it_is_of_and_no_other(tree, keys_aft
         assert changed == {name for name in before if any(part in name for part in held)}
         assert len(changed) < len(before)
     assert changed
-    if kind == "network beside":  # images are made against it
-        assert fits == {name for name in before if " on cnn-small," in name}
+    trained = {"method and attack": ": em", "network beside": " on cnn-small,"}  # images are made against the latter
+    if kind in trained:
+        assert fits == {name for name in before if trained[kind] in name}
     else:
-        assert fits == (set() if kind in {"protocol", "attack"} else changed)
+        assert fits == (set() if kind == "protocol" else changed)
 
 
 def test_a_setting_that_is_its_default_is_no_other_cell():
