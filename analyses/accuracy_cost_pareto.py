@@ -229,7 +229,7 @@ def _columns(*, several: bool) -> tuple[Column, ...]:
 
 
 def _cost(row: Row) -> str:
-    return f"{row['cost']:~} {row['unit'].rpartition(' ')[2]}"
+    return f"{row['cost']:~} {'ms' if row['unit'] == STEP else 's'}"
 
 
 def _by(row: Row) -> str:

@@ -83,6 +83,8 @@ GAINS = (Verdict.BETTER, Verdict.BETTER_BY_LITTLE)
 """Verdicts that ours is better, by whatever size."""
 LOSSES = (Verdict.WORSE, Verdict.WORSE_BY_LITTLE)
 """Verdicts that ours is worse, by whatever size."""
+NOT_DECIDED = (Verdict.OPEN, Verdict.UNTESTABLE)
+"""Verdicts that leave a difference open."""
 
 
 class Strength(IntEnum):

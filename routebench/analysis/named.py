@@ -12,7 +12,7 @@ from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate, corrected
 from routebench.analysis._method import Method
 from routebench.analysis._runs import Runs
-from routebench.analysis._verdicts import GAINS, LOSSES, Verdict
+from routebench.analysis._verdicts import GAINS, LOSSES, NOT_DECIDED, Verdict
 from routebench.analysis.contenders import (
     Contender,
     contenders_of,
@@ -115,7 +115,7 @@ def _verdicts(differences: Sequence[Estimate], beyond: Iterable[float]) -> list[
 def on_these_images_alone(row: Mapping[Any, Any]) -> bool:
     """Tells whether a row of `named_table` has a verdict that it would not have if test images were drawn anew too."""
     verdict, both = row["verdict"], row["both_verdict"]
-    if not row["both"].has_limits or verdict in (Verdict.OPEN, Verdict.UNTESTABLE):
+    if not row["both"].has_limits or verdict in NOT_DECIDED:
         return False
     return verdict != both and not any(verdict in way and both in way for way in (GAINS, LOSSES))
 

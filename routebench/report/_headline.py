@@ -10,7 +10,7 @@ from routebench.analysis import Analysis, Estimate, Method, Runs, Verdict, wordi
 from routebench.analysis._estimate import UNEVEN
 from routebench.analysis._method import STAR
 from routebench.analysis._result import place_of, reads
-from routebench.analysis._verdicts import GAINS, LOSSES
+from routebench.analysis._verdicts import GAINS, LOSSES, NOT_DECIDED
 from routebench.analysis.named import is_over_first, named_table, on_these_images_alone, over_first
 from routebench.registry import analyses
 from routebench.report._asking import ask
@@ -281,7 +281,7 @@ def _of_named(
 
 def _decided(table: DataFrame) -> str:
     """The number of pre-specified comparisons decided on these test images, and if these were drawn anew too."""
-    counts = [sum(one not in (Verdict.OPEN, Verdict.UNTESTABLE) for one in table[key]) for key in VERDICTS]
+    counts = [sum(one not in NOT_DECIDED for one in table[key]) for key in VERDICTS]
     are = "is" if counts[0] == 1 else "are"
     told = f"The suite named {wording.plural(len(table), 'comparison')} beforehand; {counts[0]} of them {are} decided"
     if not any(one.known for one in table["both"]):

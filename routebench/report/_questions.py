@@ -21,7 +21,7 @@ class Question:
         part: id of the page with details.
         runs: the runs that measure it.
         main: what.
-        title: heading.
+        where: data, suite, network and preset, as far as they distinguish it from others with the same measure.
         means: by label and T.
         gains: differences to uniform routing, corrected over all of them; empty without comparisons.
         named: those that the suite named beforehand; the others are exploratory. None: all count.
@@ -33,13 +33,18 @@ class Question:
     part: str
     runs: Runs
     main: Main
-    title: str
+    where: str
     means: Mapping[Key, Estimate]
     gains: Mapping[Key, Estimate]
     named: Set[Key] | None = None
     counted: Mapping[Key, str] = field(default_factory=dict)
     both: Mapping[Key, Estimate] = field(default_factory=dict)
     ranks: Mapping[Key, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """Heading: the measure, and where."""
+        return ", ".join(filter(None, (self.main.title, self.where)))
 
     @property
     def absent(self) -> list[Method]:
@@ -121,7 +126,7 @@ def questions_of(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
         if values:
             both = {key_of(method): one for method, one in main.both.items() if one.known}
             ranks = _ranks(analysis)
-            questions.append(Question(part, runs, main, main.title, values, gains, named, counted, both, ranks))
+            questions.append(Question(part, runs, main, "", values, gains, named, counted, both, ranks))
     return told_apart(questions)
 
 
@@ -131,7 +136,7 @@ def told_apart(questions: Sequence[Question]) -> list[Question]:
     Args:
         questions: the columns of a table.
     """
-    return [replace(question, title=_title(question, questions)) for question in questions]
+    return [replace(question, where=_where(question, questions)) for question in questions]
 
 
 def _ranks(analysis: Analysis) -> dict[Key, str]:
@@ -142,8 +147,8 @@ def _ranks(analysis: Analysis) -> dict[Key, str]:
     return {key_of(one): RANK.printed(row).text for row in rows for one in (row["method"], *row["method"].same)}
 
 
-def _title(question: Question, questions: Iterable[Question]) -> str:
-    """The title, with what distinguishes it from questions of the same title."""
+def _where(question: Question, questions: Iterable[Question]) -> str:
+    """The difference from questions with the same measure, in words."""
     same = [other.runs for other in questions if other.main.title == question.main.title]
     values = {key: [getattr(runs, key) for runs in same] for key in ("data", "suite", "model", "preset")}
     apart = [key for key, found in values.items() if len(set(found)) > 1]
@@ -155,7 +160,7 @@ def _title(question: Question, questions: Iterable[Question]) -> str:
     enough = next(
         (count for count in range(len(own)) if [one[:count] for one in told].count(own[:count]) == 1), len(own)
     )
-    return ", ".join((question.main.title, *own[:enough]))
+    return ", ".join(own[:enough])
 
 
 def values_of(main: Main, analysis: Analysis) -> dict[Key, Estimate]:

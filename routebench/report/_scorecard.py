@@ -279,8 +279,8 @@ def _where(told: Mapping[Question, str], tested: int) -> str:
     measures: dict[str, list[str]] = {}
     for question, who in told.items():
         name = question.main.title
-        where = question.title.removeprefix(name).removeprefix(", ")
-        measures.setdefault(f"{name[0].lower()}{name[1:]}", []).append(f"{where}: {who}" if where else who)
+        told_where = f"{question.where}: {who}" if question.where else who
+        measures.setdefault(f"{name[0].lower()}{name[1:]}", []).append(told_where)
     named = [f"{measure} ({'; '.join(own)})" for measure, own in measures.items()]
     return f" in {wording.listed(named, len(named))}"
 

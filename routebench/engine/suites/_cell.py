@@ -58,9 +58,14 @@ class Cell:
         point = (self.identity.tuning or {}).get("point", {})
         return {key: value for key, value in self.params.items() if f"{OF_METHOD}{key}" not in point}
 
-    def __str__(self) -> str:
+    @property
+    def configuration(self) -> str:
+        """The run in words, without its seed."""
         steps = "" if self.identity.iterations is None else f" T={self.identity.iterations}"
-        return f"{self.label}{steps} on {self.identity.model}, seed {self.identity.seed}"
+        return f"{self.label}{steps} on {self.identity.model}"
+
+    def __str__(self) -> str:
+        return f"{self.configuration}, seed {self.identity.seed}"
 
     def request(self) -> FitRequest:
         """The trained model that the run needs."""

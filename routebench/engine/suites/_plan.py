@@ -159,17 +159,17 @@ def _told(
     """
     untuned = [cell for cell in cells if cell.identity.tuning is None and not cell.broken]
     if untuned and choices.settings is not None:
-        missing = ", ".join(_titles(untuned))
+        missing = ", ".join(_configurations(untuned))
         raise UserError(
             f"settings {choices.settings}: no configuration for {missing}, with what is set here; they were tuned for "
             f"{settings.suite}, preset {settings.preset}: run that, or tune what you run"
         )
     tuned = [settings.of(cell.identity, cell.label) for cell in cells if cell.identity.tuning]
     used = tuple({one.entry: one for one in tuned if one is not None}.values())
-    count = len(used) + len(_titles(untuned))
+    count = len(used) + len(_configurations(untuned))
     tuning = replace(settings, choices=used).told(preset.data, count, now) if used else None
     told = NONE_TUNED if tuning is None else tuning.told
-    others = _titles([cell for cell in untuned if settings.of(cell.identity, cell.label) is not None])
+    others = _configurations([cell for cell in untuned if settings.of(cell.identity, cell.label) is not None])
     if others:
         named = "; ".join([*others[:MOST_NAMED], *([f"{len(others) - MOST_NAMED} more"] * (len(others) > MOST_NAMED))])
         told += f" Chosen settings that have other values than are set here are left out as a whole: of {named}."
@@ -257,9 +257,8 @@ def _on_fold(preset: Preset, tuning: FairTuning, fold: int) -> Preset:
     )
 
 
-def _titles(cells: Sequence[Cell]) -> list[str]:
-    """The configurations of runs, in words."""
-    return list(dict.fromkeys(str(cell).partition(", seed ")[0] for cell in cells))
+def _configurations(cells: Sequence[Cell]) -> list[str]:
+    return list(dict.fromkeys(cell.configuration for cell in cells))
 
 
 def _plan(suite: Suite, preset: Preset, cells: tuple[Cell, ...], data: Dataset[Any], chosen: str = "") -> Plan:
