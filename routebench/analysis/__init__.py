@@ -42,7 +42,7 @@ from routebench.analysis._table import (
     standing,
     table_of,
 )
-from routebench.analysis._verdicts import MARGIN, Strength, Verdict
+from routebench.analysis._verdicts import MARGIN, Verdict
 from routebench.analysis.folder import open_folder
 from routebench.statistics import ALPHA
 
@@ -64,7 +64,6 @@ __all__ = [
     "Row",
     "Runs",
     "SeedValues",
-    "Strength",
     "Verdict",
     "among",
     "analysis_of",

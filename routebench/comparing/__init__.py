@@ -2,15 +2,13 @@
 
 from routebench.comparing._comparison import FolderComparison, compare_folders
 from routebench.comparing._formats import as_json, as_markdown, as_plain, as_text
-from routebench.comparing._rounds import SIDES, RoundSide, RoundsOrigin, keep_origin, origin_of_rounds, side_of
+from routebench.comparing._rounds import RoundSide, keep_origin, origin_of_rounds, side_of
 from routebench.comparing._verdicts import Tolerance, Wishes, read_tolerances
 from routebench.comparing._words import verdict
 
 __all__ = [
-    "SIDES",
     "FolderComparison",
     "RoundSide",
-    "RoundsOrigin",
     "Tolerance",
     "Wishes",
     "as_json",

@@ -4,13 +4,13 @@ What is published travels with the package: `boards/NAME` holds the records and 
 """
 
 from routebench.ranking._board_page import write_board
-from routebench.ranking._boards import BOARDS, Board, PublishedBoard, board_of, expect_primary, published
+from routebench.ranking._boards import BOARDS, Board, board_of, expect_primary, published
 from routebench.ranking._measuring import Ahead, Measured, Teller, Wanted, ahead, expect_comparable, measure, part_of
 from routebench.ranking._page import as_numbers, as_table, told, write_page
 from routebench.ranking._shipping import ship, sums_of
-from routebench.ranking._standing import Machines, Row, Standing, standing_of
+from routebench.ranking._standing import Machines, Standing, standing_of
 from routebench.ranking._submission import submit
-from routebench.ranking._verification import Verification, entry_of, missed, verify
+from routebench.ranking._verification import entry_of, missed, verify
 
 __all__ = [
     "BOARDS",
@@ -18,11 +18,8 @@ __all__ = [
     "Board",
     "Machines",
     "Measured",
-    "PublishedBoard",
-    "Row",
     "Standing",
     "Teller",
-    "Verification",
     "Wanted",
     "ahead",
     "as_numbers",

@@ -25,7 +25,6 @@ Effect sizes: `standardised_difference` of paired seeds, in the reports. Family-
 """
 
 from routebench.statistics._across_data import (
-    RANKED,
     TOO_FEW_DATA,
     Ranking,
     cliques,
@@ -36,7 +35,6 @@ from routebench.statistics._across_data import (
 )
 from routebench.statistics._apart import (
     OVER_MACHINES,
-    OVER_MACHINES_AND_SAMPLES,
     apart_difference,
     apart_equivalence_p,
     crossed_apart_difference,
@@ -61,7 +59,6 @@ from routebench.statistics._by_seed import (
 from routebench.statistics._collapses import Collapses, collapses
 from routebench.statistics._crossed import BOTH_CONSTANT, OVER_BOTH, crossed_difference, crossed_equivalence_p
 from routebench.statistics._effects import (
-    STANDARDISED,
     TOO_FEW,
     hedges_correction,
     standardised_difference,
@@ -86,7 +83,6 @@ from routebench.statistics._moderation import moderated_variances
 from routebench.statistics._power import smallest_detectable_difference, smallest_detectable_share
 from routebench.statistics._prediction import PREDICTED, predicted_best, predicted_mean
 from routebench.statistics._stopping import (
-    MOST_SEEDS,
     OVER_SEEDS_TWO_STAGES,
     seeds_needed,
     two_stage_difference,
@@ -95,7 +91,6 @@ from routebench.statistics._stopping import (
 from routebench.statistics._summary import (
     OVER_STRATA,
     TOO_FEW_RUNS,
-    interquartile_mean,
     interquartile_mean_over_tasks,
     performance_profile,
     probability_of_improvement,
@@ -107,13 +102,11 @@ __all__ = [
     "BY_SAMPLE",
     "CONFIDENCE",
     "CONSTANT",
-    "MOST_SEEDS",
     "NO_DISCORDANT",
     "NO_VALUE",
     "ONE_VALUE",
     "OVER_BOTH",
     "OVER_MACHINES",
-    "OVER_MACHINES_AND_SAMPLES",
     "OVER_SAMPLES",
     "OVER_SAMPLES_ONLY",
     "OVER_SEEDS",
@@ -121,8 +114,6 @@ __all__ = [
     "OVER_SEEDS_TWO_STAGES",
     "OVER_STRATA",
     "PREDICTED",
-    "RANKED",
-    "STANDARDISED",
     "TOO_FEW",
     "TOO_FEW_DATA",
     "TOO_FEW_RUNS",
@@ -145,7 +136,6 @@ __all__ = [
     "friedman",
     "hedges_correction",
     "holm",
-    "interquartile_mean",
     "interquartile_mean_over_tasks",
     "mean_interval",
     "moderated_variances",

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from routebench.statistics._intervals import CONFIDENCE, NO_VALUE, Interval, finite, upper_level
 
@@ -22,12 +21,6 @@ DRAWS = 2000
 
 Tasks = Sequence[NDArray[np.float64]]
 """The values of each task's runs; tasks may have different numbers of runs."""
-
-
-def interquartile_mean(values: ArrayLike) -> float:
-    """The mean of the middle half of all values, without 25 % at either end; NaN without values."""
-    sample = finite(values)
-    return float(stats.trim_mean(sample, 0.25)) if sample.size else float("nan")
 
 
 def interquartile_mean_over_tasks(differences: Sequence[ArrayLike], confidence: float = CONFIDENCE) -> Interval:

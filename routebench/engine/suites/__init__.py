@@ -7,14 +7,13 @@ from routebench.engine.suites._parts import NamedParts, older_parts, stamped
 from routebench.engine.suites._plan import Plan, count_runs, plan
 from routebench.engine.suites._planning import Asked, make_plans
 from routebench.engine.suites._points import expect_name
-from routebench.engine.suites._settings import RULE, ChosenPoint, ChosenSettings, digest_of
+from routebench.engine.suites._settings import ChosenPoint, ChosenSettings, digest_of
 from routebench.engine.suites._suite import load_suite
 from routebench.engine.suites._tuning import FIRST_SEED
 
 __all__ = [
     "FIRST_SEED",
     "METHOD",
-    "RULE",
     "Asked",
     "Cell",
     "Choices",

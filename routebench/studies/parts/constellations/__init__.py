@@ -1,6 +1,6 @@
 """Scenes whose part-whole tree is known, and inference of that tree in the model that they are drawn from."""
 
-from ._inference import Inferred, infer
+from ._inference import infer
 from ._kinds import KINDS, PARTS, arrangements, homogeneous
 from ._scenes import ABSENT, CLUTTER, SLOTS, STEP, Constellation, Scenes, decoded, draw, encoded
 
@@ -12,7 +12,6 @@ __all__ = [
     "SLOTS",
     "STEP",
     "Constellation",
-    "Inferred",
     "Scenes",
     "arrangements",
     "decoded",
