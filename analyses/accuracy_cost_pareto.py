@@ -26,6 +26,7 @@ from routebench.analysis import (
     analysis_of,
     cost,
     figures,
+    images_in_words,
     palette,
     run,
     standing,
@@ -40,15 +41,18 @@ VERDICTS = (
 )
 Place = tuple[str, str, int]
 """Label, network and T, which is 0 for a method without iterations."""
+Box = tuple[float, float, float, float]
+"""Left, low, right and high end, in points."""
 PANELS = 3
 SIZE = (270.0, 150.0)  # of a panel, in points, at least
-WIDE = 60  # characters of a panel's title in a line
-LABEL = (8.0, 13.0)  # a digit, in points, with room around it
+WIDE = 44  # characters of a panel's title in a line
+LETTER, HEIGHT, MARK = 5.0, 10.0, 4.0  # mean width of a letter, height of a line, half of a mark; in points
 CORNERS = ((6, 3), (6, -11), (-12, 3), (-12, -11))
 STEP, FIT = "training step, ms", "fit, s"
-FAR, POINTS = 6.0, 5.0
+FAR, POINTS = 2.0, 2.0
 """A mean stands at the lower edge, so that others can be seen, if it is further below the best than so many times the
-median is, and than so many points."""
+lower quartile is, and than so many points."""
+EDGE, LINE = 0.03, 0.06  # the lowest name of a method at the edge, and the step to the next; shares of the height
 FRONT, OPEN, DOMINATED = "front", "not told apart", "dominated"
 
 
@@ -98,7 +102,7 @@ class Front:
     def lowest(self) -> float:
         """The mean below which a method is too far off to be drawn in its place."""
         means = [float(mean) for mean in self.table["mean"]]
-        return max(means) - max(FAR * (max(means) - float(np.median(means))), POINTS)
+        return max(means) - max(FAR * (max(means) - float(np.quantile(means, 0.25))), POINTS)
 
 
 def _title(runs: Runs) -> str:
@@ -271,16 +275,17 @@ def _panels(grid: Sequence[Axes], fronts: Sequence[Front]) -> None:
     labels = sorted(titles)
     marks = {label: figures.MARKERS[place % len(figures.MARKERS)] for place, label in enumerate(labels)}
     alike = Counter((front.runs.data, front.runs.model) for front in fronts)
+    sets = [front.runs.data for front in fronts]
     for axes, front in zip(grid, fronts, strict=True):
         suite = f"{front.runs.suite}: " if alike[front.runs.data, front.runs.model] > 1 else ""
-        _draw(axes, front, marks, suite)
+        _draw(axes, front, marks, f"{suite}{images_in_words(front.runs.data, sets)}, {front.runs.model}")
     colours = {method.apart: runs.colour(method) for runs, method in methods}
     for label in labels:
         grid[0].plot([], [], marks[label], color=colours[label], label=titles[label])
     figures.legend_below(grid[0])
 
 
-def _draw(axes: Axes, front: Front, marks: Mapping[str, str], suite: str) -> None:
+def _draw(axes: Axes, front: Front, marks: Mapping[str, str], title: str) -> None:
     rows: list[Row] = [*front.table.to_dict("records")]
     near = [row for row in rows if row["mean"].mean >= front.lowest]
     figures.accuracy_axis(
@@ -292,26 +297,29 @@ def _draw(axes: Axes, front: Front, marks: Mapping[str, str], suite: str) -> Non
     axes.plot(*joined, color=palette.INK, linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)
     for row in near:
         _point(axes, row, front.runs, marks[row["method"].apart])
-    for row in rows:
-        if row["mean"].mean < front.lowest:
-            _at_edge(axes, row, front.runs.colour(row["method"]))
-    _name_iterations(axes, near)
+    far = [row for row in rows if row["mean"].mean < front.lowest]
+    for place, row in enumerate(far):
+        _at_edge(axes, row, front.runs.colour(row["method"]), EDGE + place * LINE)
+    _label(axes, near)
     axes.set(xlabel=f"cost: {front.unit}", ylabel="test accuracy, %")
-    axes.set_title(fill(f"{suite}{front.runs.data}, {front.runs.model}", WIDE))
+    axes.set_title(fill(title, WIDE), pad=16)  # the best has a name above it
     axes.grid(visible=False, axis="x")
 
 
-def _at_edge(axes: Axes, row: Row, colour: str) -> None:
+def _at_edge(axes: Axes, row: Row, colour: str, height: float) -> None:
     """An arrow and a number at the lower edge, for a method that is too far off."""
     bottom = axes.get_xaxis_transform()
-    axes.plot(row["cost"].mean, 0.03, "v", color=colour, markersize=6, transform=bottom)
-    steps = f", T = {row['method'].iterations}" if row["method"].iterations else ""
-    told = f"{row['method'].title}{steps}: {row['mean'].mean:.0f}"
+    axes.plot(row["cost"].mean, height, "v", color=colour, markersize=6, transform=bottom)
+    told = f"{_named(row['method'])}: {row['mean'].mean:.0f}"
     is_right = row["cost"].mean > sum(axes.get_xlim()) / 2
     axes.annotate(
-        told, (row["cost"].mean, 0.03), (-7 if is_right else 7, 0), xycoords=bottom, textcoords="offset points",
+        told, (row["cost"].mean, height), (-7 if is_right else 7, 0), xycoords=bottom, textcoords="offset points",
         ha="right" if is_right else "left", va="center", fontsize=8, color=palette.MUTED,
     )  # fmt: skip
+
+
+def _named(method: Method) -> str:
+    return f"{method.title}, T = {method.iterations}" if method.iterations else method.title
 
 
 def _three(found: Estimate) -> tuple[float, float, float]:
@@ -340,20 +348,43 @@ def _point(axes: Axes, row: Row, runs: Runs, mark: str) -> None:
     axes.plot(cost, mean, mark, color=colour, markersize=size, markeredgecolor=edge, alpha=alpha, zorder=3)
 
 
-def _name_iterations(axes: Axes, rows: Iterable[Row]) -> None:
-    """Writes T beside each point, at the first of four corners that is free; omits it if none is."""
-    style: dict[str, Any] = {"fontsize": 9, "color": palette.MUTED, "textcoords": "offset points"}
+def _label(axes: Axes, rows: Sequence[Row]) -> None:
+    """Writes the name of each method on the front beside it, and T beside others that are not beaten.
+
+    What finds no free place is omitted: marks and table tell.
+    """
     to_share = axes.transData + axes.transAxes.inverted()
-    placed: list[tuple[float, float]] = []
-    for row in rows:
-        if steps := row["method"].iterations:
-            point = row["cost"].mean, row["mean"].mean
-            x, y = to_share.transform(point) * SIZE
-            for right, up in CORNERS:
-                if all(abs(x + right - one) > LABEL[0] or abs(y + up - other) > LABEL[1] for one, other in placed):
-                    placed.append((x + right, y + up))
-                    axes.annotate(f"{steps}", point, (right, up), **style)
-                    break
+    places = [to_share.transform((row["cost"].mean, row["mean"].mean)) * SIZE for row in rows]
+    taken = [(x - MARK, y - MARK, x + MARK, y + MARK) for x, y in places]
+
+    def write(told: str, place: int, corners: Iterable[tuple[float, float]], colour: str) -> bool:
+        """Writes a text at the first corner of a point, in points from it, where it covers nothing."""
+        (x, y), width = places[place], LETTER * len(told)
+        for right, up in corners:
+            left, low = x + right, y + up
+            box = left, low, left + width, low + HEIGHT
+            if all(_is_apart(box, other) for number, other in enumerate(taken) if number != place):
+                taken.append(box)
+                point = rows[place]["cost"].mean, rows[place]["mean"].mean
+                axes.annotate(told, point, (right, up), textcoords="offset points", fontsize=9, color=colour)
+                return True
+        return False
+
+    order = sorted(range(len(rows)), key=lambda place: -rows[place]["mean"].mean)
+    named = set[int]()
+    for place in order:
+        if rows[place]["verdict"] == FRONT:
+            told = _named(rows[place]["method"])
+            before = min(LETTER * len(told), places[place][0] - LETTER)  # within the axes
+            if write(told, place, ((-before, 8), (8, -4)), palette.INK):
+                named.add(place)
+    for place in order:
+        if (steps := rows[place]["method"].iterations) and rows[place]["verdict"] != DOMINATED and place not in named:
+            write(str(steps), place, CORNERS, palette.MUTED)
+
+
+def _is_apart(one: Box, other: Box) -> bool:
+    return one[2] < other[0] or other[2] < one[0] or one[3] < other[1] or other[3] < one[1]
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Accuracy against cost, with planted fronts and a planted point behind them."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from routebench.analysis.figures import to_svg
 from routebench.registry import analyses
@@ -163,6 +165,20 @@ def test_a_method_that_is_far_off_stands_at_the_edge_and_leaves_the_others_room(
     assert drawn.get_ylim()[0] == pytest.approx(plain.get_ylim()[0], abs=0.5)
     assert [text.get_text() for text in drawn.texts if "12" in text.get_text()] == ["Self-attention: 12"]
     assert "At the lower edge, as too far off: " in told and "At the lower edge" not in untold
+
+
+@pytest.mark.parametrize("methods", [PLANTED, METHODS])
+def test_methods_on_the_front_are_named_and_no_text_covers_another(methods):
+    analysis = find((accuracy_runs(methods=methods),))
+    (axes,) = analysis.figure.axes
+    FigureCanvasAgg(analysis.figure).draw()
+    front = {row["method"].text for row in analysis.table.to_dict("records") if row["verdict"] == "front"}
+    named = {text.get_text() for text in axes.texts} - {"1", "2", "3"}
+    assert named == front if methods is PLANTED else named <= front
+    assert named
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    assert all(box.x0 >= axes.bbox.x0 for box in boxes)
 
 
 def test_among_near_equals_none_is_far_off():
