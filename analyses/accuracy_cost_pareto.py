@@ -243,7 +243,7 @@ def _by(row: Row) -> str:
 def _notes(front: Front, fronts: int) -> list[str]:
     far = [row["method"].marked for row in front.table.to_dict("records") if row["mean"].mean < front.lowest]
     notes = [
-        "Numbers beside points are T, where there is room; the front has dark edges, dominated methods are pale.",
+        "The front has dark edges and, where there is room, names; dominated methods are pale. Numbers: T of others.",
     ]
     if front.unit == STEP:
         told = (
