@@ -18,13 +18,13 @@ from routebench.analysis import (
     analysis_of,
     best_first,
     data_sets_of,
-    few_of,
     figures,
     palette,
     run,
     wording,
 )
 from routebench.analysis.named import NamedPair, named_gains, named_pairs
+from routebench.data_names import few_of
 from routebench.statistics import (
     interquartile_mean_over_tasks,
     performance_profile,

@@ -8,21 +8,10 @@ from typing import Any
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import (
-    METHOD,
-    Analysis,
-    Column,
-    Row,
-    Runs,
-    analysis_of,
-    few_of,
-    figures,
-    palette,
-    run,
-    wording,
-)
+from routebench.analysis import METHOD, Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis._verdicts import GAINS, LOSSES
 from routebench.analysis.named import named_table
+from routebench.data_names import few_of
 
 SIGNS = dict.fromkeys(GAINS, "▲") | dict.fromkeys(LOSSES, "▼")
 

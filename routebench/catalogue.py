@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from routebench.cache import keep, kept
+from routebench.data_names import items_of
 from routebench.errors import UserError, one_line_of, unknown
-from routebench.notation import items_of
 from routebench.plain import from_toml
 from routebench.received import read_plain
 from routebench.recipe import NOW, REGISTRIES, VERSIONS

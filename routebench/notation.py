@@ -17,10 +17,6 @@ _SPEC = re.compile(r"\s*([^\[\]\s]+)\s*(?:\[(.*)\])?\s*", re.DOTALL)
 _SETTING = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.*?)\s*", re.DOTALL)
 _COMMA = re.compile(r""",(?=(?:[^"']|"[^"]*"|'[^']*')*$)(?![^\[]*\])""")  # outside quotes and lists
 _BARE_WORD = re.compile(r"[A-Za-z][\w.+-]*")
-_OF_ANOTHER = re.compile(
-    r"(?:(?P<part>take|few|fold):[^:]*|features:[^@/]+(?:/[^@/]+)?@\d{1,4}):(?P<data>.+)", re.DOTALL
-)
-"""Names of data sets that end with that of another, whose items they have."""
 
 
 @dataclass(frozen=True)
@@ -37,22 +33,6 @@ class Spec:
 
     def __str__(self) -> str:
         return self.name + (f"[{compact(self.params)}]" if self.params else "")
-
-
-def items_of(name: str) -> tuple[str, bool]:
-    """The data set whose items another has, in the same order: `mnist` for `features:NETWORK@96:take:5000:mnist`.
-
-    Args:
-        name: name of a data set, as plans have it.
-
-    Returns:
-        its name, and whether test items are among its test items: those of a fold are not.
-    """
-    is_test = True
-    while found := _OF_ANOTHER.fullmatch(name):
-        is_test &= found["part"] != "fold"
-        name = found["data"]
-    return name, is_test
 
 
 def parse(text: str, kind: str = "method") -> Spec:

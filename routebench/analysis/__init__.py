@@ -10,7 +10,7 @@
 
 from routebench.analysis import figures, wording
 from routebench.analysis._answer import answer_of
-from routebench.analysis._data_sets import data_sets_of, few_of, highest_tiers, images_in_words
+from routebench.analysis._data_sets import data_sets_of, highest_tiers, images_in_words
 from routebench.analysis._estimate import (
     MISSING,
     Estimate,
@@ -76,7 +76,6 @@ __all__ = [
     "corrected",
     "data_sets_of",
     "difference",
-    "few_of",
     "figures",
     "gains_over",
     "highest_tiers",

@@ -1,10 +1,9 @@
 """Runs on several data sets: which sets are the same, which differ in the number of training images alone."""
 
-import re
 from collections.abc import Callable, Hashable, Iterable
 
 from routebench.analysis._runs import Runs
-from routebench.notation import items_of
+from routebench.data_names import few_of, items_of
 
 
 def data_sets_of(parts: Iterable[Runs]) -> dict[Runs, str]:
@@ -33,12 +32,6 @@ def across_data(parts: Iterable[Runs]) -> list[tuple[Runs, ...]]:
     for runs, name in data_sets_of(by_worth).items():
         groups.setdefault((runs.suite, runs.preset, runs.model, runs.protocol), {}).setdefault(name, runs)
     return [tuple(group[data] for data in sorted(group)) for group in groups.values() if len(group) > 1]
-
-
-def few_of(data: str) -> tuple[int | None, str]:
-    """The number of training images that the name of a data set takes, and of which set: `few:500:mnist`."""
-    found = re.fullmatch(r"few:(\d+):(.+)", data)
-    return (None, data) if found is None else (int(found[1]), found[2])
 
 
 def images_in_words(data: str, beside: Iterable[str]) -> str:

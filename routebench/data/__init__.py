@@ -12,12 +12,11 @@ from routebench.data.backbones import pretrained
 from routebench.data.corruptions import CORRUPTIONS, SEVERITIES, corrupted
 from routebench.data.dataset import SIZE_ALONE, Dataset, Images, TrainingData, facts, fingerprint, stratified_split
 from routebench.data.extracting import extract
-from routebench.data.folds import unfolded
 from routebench.data.official import absent, data_root
 from routebench.data.pinning import pinned
 from routebench.data.rotation import draw_angles, rotate, rotate_up_to
-from routebench.data.seal import FOLD, sealed_test_images
-from routebench.data.taking import Taken, at_most, set_of, whole_name
+from routebench.data.seal import sealed_test_images
+from routebench.data.taking import Taken, at_most
 from routebench.data.tokens import Tokens
 from routebench.data.torchvision_sets import PUBLISHED
 from routebench.data.unused import near_missing
@@ -25,7 +24,6 @@ from routebench.data.unused import near_missing
 __all__ = [
     "CANVAS",
     "CORRUPTIONS",
-    "FOLD",
     "PUBLISHED",
     "SEVERITIES",
     "SIZE_ALONE",
@@ -55,8 +53,5 @@ __all__ = [
     "rotate",
     "rotate_up_to",
     "sealed_test_images",
-    "set_of",
     "stratified_split",
-    "unfolded",
-    "whole_name",
 ]

@@ -17,6 +17,7 @@ from routebench.data.official import no_downloads
 from routebench.data.seal import expect_unsealed, unsealed
 from routebench.data.tokens import Tokens
 from routebench.data.unused import ARRAYS, ARRAYS_ADVICE
+from routebench.data_names import derived
 from routebench.errors import FilesMissing, UserError, shown
 from routebench.quantities import few
 from routebench.registry import SHIPPED, datasets
@@ -120,8 +121,6 @@ _kept: dict[tuple[object, ...], _Kept] = {}
 _reading: list[dict[str, object]] = []
 """One for each loader that runs: the states of what it loads."""
 _lock = RLock()
-OF_ANOTHER = ("few:PATH", "fold:PATH", "take:PATH")
-"""Loaders whose names end with that of another set, after a colon: its items are theirs."""
 _plans = count(1)
 _plan = next(_plans)
 
@@ -189,8 +188,8 @@ def loader_of(name: str) -> tuple[str, str]:
     Args:
         name: name of a data set.
     """
-    kind, path = registered(name)
-    return loader_of(path.partition(":")[2]) if kind in OF_ANOTHER else (kind, path)
+    found = derived(name)
+    return loader_of(found.data) if found and found.part else registered(name)
 
 
 def _read(name: str) -> Dataset[Any]:

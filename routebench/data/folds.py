@@ -17,8 +17,7 @@ from routebench.data.dataset import (
     stratified_split,
 )
 from routebench.data.extracted import is_users
-from routebench.data.seal import FOLD
-from routebench.data.taking import whole_name
+from routebench.data_names import FOLD
 from routebench.errors import UserError
 from routebench.registry import datasets
 
@@ -105,9 +104,3 @@ def _split(labels: torch.Tensor, number: int, count: int) -> tuple[torch.Tensor,
     folds = StratifiedKFold(count, shuffle=True, random_state=SPLIT_SEED).split(np.zeros(len(groups)), groups)
     kept, tested = list(folds)[number - 1]
     return torch.from_numpy(np.sort(kept)), torch.from_numpy(np.sort(tested))
-
-
-def unfolded(name: str) -> str:
-    """The data set that a name takes a fold of, or some images; the name itself where it takes all."""
-    whole = whole_name(name)
-    return whole.removeprefix(FOLD).partition(":")[2] if whole.startswith(FOLD) else whole

@@ -1,14 +1,11 @@
 """Keeps test images from code that chooses settings."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from routebench.data_names import derived, whole_name
 from routebench.errors import UserError
 
-FOLD = "fold:"
-"""Start of the names of data sets that have no test image of another; see `routebench.data.folds`."""
-_FOLD_OF = re.compile(rf"(?:take:\d+:)?{FOLD}\d+/\d+:(.*)", re.DOTALL)
 _seals: list[str] = []
 """The data set of each `sealed_test_images` that is open. It holds for all threads of this process."""
 
@@ -44,8 +41,8 @@ def unsealed() -> Iterator[None]:
 
 def expect_unsealed(name: str) -> None:
     """Raises UserError for a data set with test images, while these are sealed."""
-    fold = _FOLD_OF.fullmatch(name)
-    if any(fold is None or fold[1] != allowed for allowed in _seals):
+    fold = derived(whole_name(name))
+    if any(fold is None or fold.part != "fold" or fold.data != allowed for allowed in _seals):
         raise UserError(
             f"data set {name!r}: its test images are sealed while settings are tuned, a plug-in is imported, or a "
             "network runs, which sees no images but those that it is given"

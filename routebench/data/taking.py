@@ -10,11 +10,12 @@ from routebench.data._load import load, reads
 from routebench.data.dataset import Compose, Dataset, Images, Part, fingerprint
 from routebench.data.folder import some_of_folder
 from routebench.data.shares import shares, some_of
+from routebench.data_names import FEW, TAKE, whole_name
 from routebench.errors import UserError
 from routebench.registry import datasets
 
-TAKE, FEW, FOLDER = "take:", "few:", "folder:"
-"""Starts of the names of some images of a set, of few training images of it, and of a folder."""
+FOLDER = "folder:"
+"""Start of the name of a folder of images."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +76,6 @@ def at_most(name: str, count: int | None) -> tuple[str, Dataset[Any]]:
     wanted = name if count is None or name.startswith(TAKE) else f"{TAKE}{count}:{name}"
     data = load(wanted)
     return wanted if isinstance(data, Taken) else whole_name(wanted), data
-
-
-def whole_name(name: str) -> str:
-    """The data set that a name takes some images of; the name itself where it takes all."""
-    return name.removeprefix(TAKE).partition(":")[2] if name.startswith(TAKE) else name
-
-
-def set_of(name: str) -> str:
-    """The data set whose test images a name has: without how many images it takes, of all or of those to train on."""
-    whole = whole_name(name)
-    return whole.removeprefix(FEW).partition(":")[2] if whole.startswith(FEW) else whole
 
 
 def _some(name: str, count: int) -> Dataset[Any]:

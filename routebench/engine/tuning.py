@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from routebench.data import unfolded
+from routebench.data_names import unfolded
 from routebench.engine.results import TRIALS, Record, Store
 from routebench.engine.suites import FIRST_SEED, Cell, ChosenPoint, ChosenSettings, Plan, digest_of
 from routebench.errors import UserError

@@ -8,13 +8,14 @@ from math import isnan
 from pathlib import Path
 
 from routebench import atomic
-from routebench.analysis import Analysis, Runs, Verdict, few_of, images_in_words, wording
+from routebench.analysis import Analysis, Runs, Verdict, images_in_words, wording
 from routebench.analysis._data_sets import across_data
 from routebench.analysis._result import Role, name_with, place_of, reads, reads_across, reads_folder
 from routebench.analysis._runs import WHOLE_FOLDER
 from routebench.analysis.comparison import comparison_of
 from routebench.analysis.folder import Folder, open_folder
 from routebench.analysis.published_numbers import are_at_own_size, counted
+from routebench.data_names import few_of
 from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report._asking import Broken

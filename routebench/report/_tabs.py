@@ -2,8 +2,9 @@
 
 import math
 
-from routebench.analysis import Runs, few_of
+from routebench.analysis import Runs
 from routebench.catalogue import page_of
+from routebench.data_names import few_of
 
 LAST = 10_000
 """The place of suites that name none."""

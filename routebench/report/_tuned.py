@@ -1,16 +1,13 @@
 """Sentences of pages on how settings were chosen, counted in records, and on a summary once for all its parts."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from routebench.analysis import few_of, images_in_words, wording
+from routebench.analysis import images_in_words, wording
+from routebench.data_names import few_of, whole_name
 from routebench.engine.results import SAME_DATA, PlannedTuning, Record, tuning_of
-
-TAKEN = re.compile(r"take:\d+:")
-"""The beginning of the name of a data set of which not all images are taken."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ def tuned_of(data: str, tunings: Sequence[PlannedTuning], records: Iterable[Reco
     counts = Counter(str(tuning["trials"]) for tuning in kinds.values() if tuning and "trials" in tuning)
     if not tunings or not counts:
         return None
-    data = data[begin.end() :] if (begin := TAKEN.match(data)) else data
+    data = whole_name(data)
     budgets = tuple(dict.fromkeys(one.best for one in tunings))
     newest, untuned = tunings[0], len(kinds) - counts.total()
     return Tuned(data, newest.data or data, budgets, newest.kept, dict(counts.most_common()), untuned)

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from routebench.data import load, sealed_test_images, unfolded
+from routebench.data import load, sealed_test_images
 from routebench.data.mnist5k import mnist5k
 from routebench.data.official import official_files
 from routebench.data.torchvision_sets import MNIST
+from routebench.data_names import unfolded
 from routebench.errors import UserError
 from routebench.registry import datasets, extensions, load_plugin
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 from PIL import Image
 
-from routebench.data import Dataset, Images, load, set_of
+from routebench.data import Dataset, Images, load
 from routebench.data.shares import shares
 from routebench.data.taking import Taken, at_most
+from routebench.data_names import set_of
 from routebench.errors import UserError
 from routebench.registry import datasets
 

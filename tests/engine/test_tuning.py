@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from routebench.data import load, unfolded
+from routebench.data import load
+from routebench.data_names import unfolded
 from routebench.engine.suites import Choices, ChosenPoint, ChosenSettings, load_suite, plan
 from routebench.engine.tuning import choose, choose_beside, told_of_kept
 from routebench.errors import UserError

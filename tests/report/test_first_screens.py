@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from routebench.analysis import Runs, few_of, wording
+from routebench.analysis import Runs, wording
 from routebench.analysis.folder import open_folder
+from routebench.data_names import few_of
 from routebench.report._decisions import Decisions
 from routebench.report._headline import Headline, headline_of
 from routebench.report._tabs import is_tuning, paper_of

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from routebench import kernels
-from routebench.data import sealed_test_images, unfolded
+from routebench.data import sealed_test_images
+from routebench.data_names import unfolded
 from routebench.engine.results import RECORD, Record, Store, StoreFull, beyond_range, parsed
 from routebench.engine.running._changed import Changed, expect_as_planned
 from routebench.engine.running._claim import Done, HeldElsewhere, claimed

@@ -23,7 +23,8 @@ from torch import Tensor, nn
 from routebench import kernels
 from routebench.atomic import told_when_full
 from routebench.checkpoint import are_alike
-from routebench.data import load, sealed_test_images, unfolded
+from routebench.data import load, sealed_test_images
+from routebench.data_names import unfolded
 from routebench.engine.results import (
     CHANGED,
     Store,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from routebench.data import whole_name
+from routebench.data_names import whole_name
 from routebench.engine.origin import command_line, package_stamp
 from routebench.engine.results import SCHEMA, PlannedCell, Store, digest, preset_in_words
 from routebench.engine.running._choose import choose_config, slow_back_end

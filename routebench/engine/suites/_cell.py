@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from routebench.data import unfolded
+from routebench.data_names import unfolded
 from routebench.engine.origin import Code, code_of, fit_code
 from routebench.engine.results import Identity
 from routebench.engine.suites._tuning import OF_METHOD

@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from routebench.data import whole_name
+from routebench.data_names import whole_name
 from routebench.errors import UserError
 from routebench.plain import TOO_LONG
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from routebench.data import loader_of
+from routebench.data_names import items_of
 from routebench.engine.origin import code_of
 from routebench.engine.results import Identity
 from routebench.engine.suites._cell import plain, registered_parts, words_in
 from routebench.errors import UserError
 from routebench.models import options_of
 from routebench.models.facts import Facts
-from routebench.notation import items_of
 from routebench.protocols.base import FitRequest
 from routebench.recipe import DEFAULTS, LEGAL, VERSIONS, Recipe
 from routebench.registry import SHIPPED, Registry, datasets, models, protocols, replaces

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from routebench.data import SIZE_ALONE, Dataset, Taken, load, loader_of, set_of, whole_name
+from routebench.data import SIZE_ALONE, Dataset, Taken, load, loader_of
+from routebench.data_names import items_of, set_of, whole_name
 from routebench.engine.results import TRIALS, Identity, PlannedTuning
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins
 from routebench.engine.suites._lineup import Choices, Starter, line_up
@@ -15,7 +16,6 @@ from routebench.engine.suites._suite import Preset, Suite
 from routebench.engine.suites._toml import Place
 from routebench.engine.suites._tuning import FairTuning, trials_of
 from routebench.errors import UserError
-from routebench.notation import items_of
 from routebench.quantities import written
 from routebench.received import text_in
 from routebench.registry import SHIPPED, datasets, protocols, suite_files

@@ -12,7 +12,7 @@ from annotated_types import Ge, Le
 
 from routebench.arguments import Count, Natural
 from routebench.atomic import write_text
-from routebench.data import set_of, whole_name
+from routebench.data_names import set_of, whole_name
 from routebench.engine.results import CHANGED, SAME_DATA, Identity, PlannedTuning, checksum, digest
 from routebench.engine.suites._readers import text
 from routebench.engine.suites._toml import TABLE, Place, each, legal, read_table

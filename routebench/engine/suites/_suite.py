@@ -37,7 +37,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from routebench.arguments import Count, Legal
-from routebench.data import loader_of, unfolded
+from routebench.data import loader_of
+from routebench.data_names import unfolded
 from routebench.engine.results import TRIALS, cleaned
 from routebench.engine.suites._changes import OPTION, changed
 from routebench.engine.suites._primary import Primary

@@ -11,7 +11,7 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from routebench.arguments import Among, Count, Legal, Names, Range, legal_values
-from routebench.data import FOLD, whole_name
+from routebench.data_names import FOLD, whole_name
 from routebench.engine.results import Identity
 from routebench.engine.suites._toml import Place, by_key, expect, expect_known, in_todays_words
 from routebench.errors import UserError, nearest

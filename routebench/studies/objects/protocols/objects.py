@@ -13,7 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from routebench.arguments import Count
-from routebench.data import Dataset, load, unfolded
+from routebench.data import Dataset, load
+from routebench.data_names import unfolded
 from routebench.errors import UserError
 from routebench.measures import adjusted_rand_index
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol

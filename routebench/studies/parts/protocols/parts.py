@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from routebench.data import Dataset, load, unfolded
+from routebench.data import Dataset, load
+from routebench.data_names import unfolded
 from routebench.errors import UserError
 from routebench.measures import Answers, adjusted_rand_index, best_threshold
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
