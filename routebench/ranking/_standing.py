@@ -1,7 +1,7 @@
 """Compares a method with every published one, across machines. `docs/uncertainty.md` has the formulas."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -250,7 +250,7 @@ def standing_of(known: PublishedBoard, own: Runs, store: Store, label: str, iter
     place = _place(apart) if apart else None
     shown = {method: (found, verdicts[method]) for method, found in apart.items()} | named
     rows = [
-        *_own_rows(own, mine, base, ranked, named, place),
+        *_own_rows(own, mine, base, ranked, named, place, _older_in(store, known.board)),
         *_published_rows(known, sides if comparable else None, theirs, shown),
     ]
     return Standing(
@@ -356,6 +356,7 @@ def _own_rows(  # noqa: PLR0917  # what `standing_of` found, handed on once
     ranked: Contender | None,
     named: Mapping[Method, tuple[Estimate, Verdict]],
     place: tuple[int, int] | None,
+    older_of: Callable[[Contender], Mapping[str, tuple[int, int]]],
 ) -> list[Row]:
     """The new method with each T. Gains of those that are not ranked are exploratory, and corrected together."""
     times = _times(own)
@@ -373,9 +374,24 @@ def _own_rows(  # noqa: PLR0917  # what `standing_of` found, handed on once
             _in_words(place) if one is ranked else NOTHING,
             is_mine=True,
             parameters=_parameters(own, one),
+            older=older_of(one),
         )
         for one in mine
     ]
+
+
+def _older_in(store: Store, board: Board) -> Callable[[Contender], Mapping[str, tuple[int, int]]]:
+    """Parts of a new method's runs that have another version today, as of a submission made with an earlier routebench.
+
+    The method itself is not looked at: it need not be registered, and its code is in its keys.
+    """
+
+    def found(one: Contender) -> Mapping[str, tuple[int, int]]:
+        made = next((record for key in one.cells.values() if (record := store.record(key)) is not None), None)
+        older = {} if made is None else older_parts(replace(made.identity, routed=False))
+        return {part: both for part, both in older.items() if board.reads(part)}
+
+    return found
 
 
 def published_rows(known: PublishedBoard) -> list[Row]:

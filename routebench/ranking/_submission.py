@@ -4,7 +4,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from routebench import atomic
+from routebench.analysis.contenders import contenders_of, images_of
 from routebench.engine.isolation import Scratch, import_plugin, with_plugins
 from routebench.engine.origin import files_behind
 from routebench.engine.results import Record, Store, checksum, pack, unsealed
@@ -94,10 +95,7 @@ def inspected(claim: ClaimedPlace, known: PublishedBoard) -> tuple[Standing | No
     missing = [cell for cell, record in found if record is None]
     records = [record for _, record in found if record is not None]
     told = [f"{len(missing)} of {len(found)} planned runs have no record, such as {missing[0]}"] if missing else []
-    dirty = [record for record in records if record.provenance.get("dirty")]
-    if dirty:
-        told.append(f"{len(dirty)} runs were made while routebench's code had changes that are not committed")
-    told += [line for record in records if (line := _fault_of_answers(record, claim.store))]
+    told += faults_of_records(records, claim.store, known)
     if missing:
         return None, told
     standing = place_of(claim, known)
@@ -108,7 +106,23 @@ def inspected(claim: ClaimedPlace, known: PublishedBoard) -> tuple[Standing | No
     return standing, told
 
 
-def _fault_of_answers(record: Record, store: Store) -> str:
+def faults_of_records(records: Sequence[Record], store: Store, known: PublishedBoard) -> Iterator[str]:
+    """What speaks against the records of a claim by themselves, a line each.
+
+    Args:
+        records: those of its trials and runs.
+        store: the folder that they lie in.
+        known: the board.
+    """
+    if other := [record.cell for record in records if record.identity.key != record.cell]:
+        yield f"{len(other)} records say another run than that of their key, such as {other[0]}"
+    if dirty := [record for record in records if record.provenance.get("dirty")]:
+        yield f"{len(dirty)} runs were made while routebench's code had changes that are not committed"
+    images = images_of(known.runs, contenders_of(known.runs))
+    yield from filter(None, (_fault_of_answers(record, store, images) for record in records))
+
+
+def _fault_of_answers(record: Record, store: Store, images: int | None) -> str:
     """The reason why a record's accuracy does not follow from its answers; empty if it does."""
     if record.status != "ok" or record.identity.is_trial:
         return ""
@@ -116,6 +130,8 @@ def _fault_of_answers(record: Record, store: Store) -> str:
     values = record.accuracies
     if len(values) != 1 or "correct" not in store.arrays(record.cell):
         return f"run {record.cell}: expected one test accuracy and the answers behind it"
+    if correct is not None and images is not None and correct.size != images:
+        return f"run {record.cell}: expected answers to {images:,} test images, got {correct.size:,}"
     agrees = correct is not None and abs(100 * float(correct.mean()) - values[0]) < 1e-6
     return "" if agrees else f"run {record.cell}: its answers give another accuracy than it says"
 

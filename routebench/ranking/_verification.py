@@ -2,9 +2,10 @@
 
 import hashlib
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,18 @@ import numpy as np
 from pandas import isna
 
 from routebench import statistics
-from routebench.analysis import BASELINE
+from routebench.analysis import BASELINE, Method
 from routebench.engine import reproduce
 from routebench.engine.agreement import Agreement, compare
 from routebench.engine.isolation import Scratch
 from routebench.engine.results import NOT_RUN, TRIALS, Record, Store, preset_in_words, unpack
-from routebench.engine.suites import Cell, ChosenSettings, load_suite
+from routebench.engine.suites import METHOD, Cell, ChosenSettings, load_suite
 from routebench.errors import UserError
 from routebench.options import RankOptions
 from routebench.ranking._boards import PublishedBoard, board_of, published
 from routebench.ranking._measuring import Wanted, best_of, part_of
 from routebench.ranking._standing import Standing, standing_of
-from routebench.ranking._submission import SETTINGS, ClaimedPlace, about_of, claim_of, inspected
+from routebench.ranking._submission import SETTINGS, ClaimedPlace, about_of, claim_of, faults_of_records, inspected
 
 LEANS = 0.2
 """Points that several runs may claim above what they reach on another machine, on average."""
@@ -100,10 +101,12 @@ def verify(folder: Path, count: int, draw: int, say: Callable[[str], None], besi
         wanted = Wanted(known.board, about["method"], RankOptions(plugins=(plugin,), results=own))
         try:
             claim = claim_of(wanted)
-            standing, faults = inspected(claim, known)
+            faults = [*_other_plans(about, claim)]
+            _plan_anew(claim)
+            standing, more = inspected(claim, known)
         except UserError as error:
             return Verification(about, None, {}, 0, (str(error),))
-        faults += [*_other_settings(folder, claim), *_beyond(claim.store, {cell.key for cell in claim.cells})]
+        faults += [*more, *_other_settings(folder, claim)]
         if faults:
             return Verification(about, None, {}, len(claim.cells), tuple(faults))
         agreements, names, pairs = {}, {}, []
@@ -136,9 +139,11 @@ def entry_of(folder: Path, beside: Path | None = None) -> tuple[dict[str, Any], 
     runs = part_of(store, known.board)
     if runs is None or not any(one.method == about["label"] for one in settings.choices):
         raise UserError(f"{str(folder)!r}: expected results of {about['label']} on {known.board.title}, got none")
-    if beyond := [*_beyond(store, _of_method(store, known, about["label"])), *_plans_beside(store)]:
-        raise UserError(f"{str(folder)!r}: {beyond[0]}")
     best = best_of(settings, about["label"], known.board)
+    if faults := [*_faults_of_files(store, known, settings, about["label"])]:
+        raise UserError(f"{str(folder)!r}: {faults[0]}")
+    first = {"first": known.board.seeds} if runs.primary else {}  # whatever its plans say of it, and of the images
+    runs = replace(runs, primary=first, told=known.runs.told)
     standing = standing_of(known, runs, store, about["label"], best.iterations)
     return about, standing, [*best.point.items()]
 
@@ -171,8 +176,8 @@ def leaning(pairs: Iterable[tuple[Record, Record]]) -> Iterator[str]:
     """
     apart: dict[str, dict[int, float]] = {}
     for place, (claimed, found) in enumerate(pairs):
-        if not claimed.identity.is_trial and claimed.accuracy is not None and found.accuracy is not None:
-            apart.setdefault(claimed.label, {})[place] = claimed.accuracy - found.accuracy
+        if not found.identity.is_trial and claimed.accuracy is not None and found.accuracy is not None:
+            apart.setdefault(found.label, {})[place] = claimed.accuracy - found.accuracy
     for label, values in apart.items():
         more = statistics.paired_difference(values, dict.fromkeys(values, 0.0))
         favours = -more.mean if label == BASELINE else more.mean
@@ -191,6 +196,24 @@ def _other_settings(folder: Path, claim: ClaimedPlace) -> list[str]:
     return [] if one == two else ["its settings are not those that the rule chooses from its trials"]
 
 
+def _plan_anew(claim: ClaimedPlace) -> None:
+    """Replaces the plans of a submission by those of its code, so that nothing rests on what it says of its runs."""
+    for file in (claim.store.path / "plans").glob("*.json"):
+        file.unlink()
+    for stage in claim.stages:
+        stage.write_plan()
+
+
+def _other_plans(about: Mapping[str, Any], claim: ClaimedPlace) -> Iterator[str]:
+    """Tells of plans that say something else than its code does, by which a board would show other numbers."""
+    if about["label"] != claim.label:
+        yield f"it names its method {about['label']}, and its code {claim.label}"
+    yield from _beyond(claim.store, {cell.key for cell in claim.cells})
+    planned = {one.cell: (one.label, one.identity.key) for plan in claim.store.plans() for one in plan.cells}
+    if other := [cell for cell in claim.cells if planned.get(cell.key) != (cell.label, cell.key)]:
+        yield f"its plans lack {len(other)} of the runs that its code plans, or name others so, such as {other[0]}"
+
+
 def _beyond(store: Store, own: Collection[str]) -> list[str]:
     """Tells of planned runs that are none of a claim's: a place would count them, and nobody draws them.
 
@@ -202,16 +225,47 @@ def _beyond(store: Store, own: Collection[str]) -> list[str]:
     return [f"it plans {len(more)} runs that are not of this method on this board, such as {more[0]}"] if more else []
 
 
+def _faults_of_files(store: Store, known: PublishedBoard, settings: ChosenSettings, label: str) -> Iterator[str]:
+    """Tells what a submission's files say against it by themselves, without its code.
+
+    Args:
+        store: its results.
+        known: the board.
+        settings: those that it says its trials choose.
+        label: the method's name in tables.
+    """
+    if label in {*known.runs.planned["label"]}:
+        yield f"expected a method of its own, got {label}, which is on the board"
+    own, cells = _of_method(store, known, label), [cell for plan in store.plans() for cell in plan.cells]
+    yield from (*_beyond(store, own), *_plans_beside(store))
+    if other := [cell.cell for cell in cells if cell.identity.key != cell.cell]:
+        yield f"it plans {len(other)} runs that are others than those of their keys, such as {other[0]}"
+    yield from faults_of_records([*store.records()], store, known)
+    runs = [cell for cell in cells if cell.cell in own and not cell.identity.is_trial]
+    if other := [cell.cell for cell in runs if cell.identity.tuning != settings.tuning_of(cell.identity, cell.label)]:
+        yield f"{len(other)} runs have other settings than it says were chosen, such as {other[0]}"
+    entries = [one.entry for one in settings.choices if one.method == label and one.iterations in _steps_of(known)]
+    for entry in ((BASELINE, None), *((name, steps) for name, _, steps in entries)):
+        seeds = {cell.identity.seed for cell in runs if (cell.label, cell.identity.iterations) == entry}
+        if lacking := {*range(known.board.seeds)} - seeds:
+            yield f"{Method.of(*entry).title} lacks seed {min(lacking)}; a board has {known.board.seeds} of each"
+
+
+def _steps_of(known: PublishedBoard) -> set[int | None]:
+    """The T that a board runs, and none for methods without."""
+    return {None, *load_suite(known.board.suite).preset(known.board.preset).iterations}
+
+
 def _of_method(store: Store, known: PublishedBoard, label: str) -> set[str]:
     """The keys of those planned runs that a method's claim may have, as far as plans tell, without its code."""
-    board, planned = known.board, store.planned()
-    steps = {None, *load_suite(board.suite).preset(board.preset).iterations}
+    board, planned, steps = known.board, store.planned(), _steps_of(known)
     tuning = Path(board.tuning).stem if board.tuning.endswith(".toml") else board.tuning, board.tuned_on + TRIALS
     networks = {*known.runs.planned["model"]}
     return {
         row["cell"]
         for row in planned.to_dict("records")
-        if row["label"] in (label, BASELINE) and row["status"] != NOT_RUN
+        if row["label"] == (label if row["role"] == METHOD else BASELINE) and row["status"] != NOT_RUN
+        if re.split(r"\[| \(", row["label"])[0] == row["method"]
         if (row["suite"], row["preset"]) == tuning
         or (
             (row["suite"], row["preset"], row["data"]) == (*board.part, known.runs.data)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from routebench import ranking
+from routebench import ranking, recipe
 from routebench.engine.origin import code_of
 from routebench.engine.results import Identity, Store, checksum, pack, unpack
 from routebench.errors import UserError
@@ -83,6 +83,15 @@ def reseal(folder, change):
     content.pop(checksum.KEY)
     change(content)
     file.write_text(checksum.sealed(content) + "\n")
+
+
+def with_settings(folder, change):
+    """Changes each choice among the settings of a submission, with a checksum that fits."""
+    settings = folder / "sent" / "settings.json"
+    other = json.loads(settings.read_text())
+    other.pop(checksum.KEY)
+    settings.write_text(json.dumps({**other, "choices": [*map(change, other["choices"])]}))
+    reseal(folder, lambda content: content["files"].update({"settings.json": submission._sum(settings)}))
 
 
 def repacked(folder, change):
@@ -387,12 +396,7 @@ def test_what_a_board_would_refuse_is_not_submitted(folder, submit, option, valu
 
 
 def test_settings_for_no_iterations_of_the_board_are_told_in_a_line(folder, board, verify, routebench_in):
-    settings = folder / "sent" / "settings.json"
-    other = json.loads(settings.read_text())
-    other["choices"] = [{**one, "iterations": 7} for one in other["choices"]]
-    other.pop("checksum")
-    settings.write_text(json.dumps(other))
-    reseal(folder, lambda content: content["files"].update({"settings.json": submission._sum(settings)}))
+    with_settings(folder, lambda choice: {**choice, "iterations": 7})
     (folder / "submissions").mkdir()
     shutil.move(folder / "sent", folder / "submissions" / "sent")
     found = board_page(routebench_in, board, "submissions")
@@ -455,6 +459,121 @@ def test_runs_that_nobody_would_draw_are_found(folder, verify, board, routebench
     found = board_page(routebench_in, board, "submissions")
     assert found.code == 3 and "left out: 'submissions/sent': it" in found.error and told in found.error
     assert "with 0 submissions" in found.out
+
+
+def planned_otherwise(change):
+    """Plans that say something else of the runs than they did; trials stay."""
+
+    def changed(store):
+        for file in (store.path / "plans").glob("*.json"):
+            content = json.loads(file.read_text())
+            content.pop(checksum.KEY)
+            if not content["preset"].endswith("-trials"):
+                change(content, [cell for cell in content["cells"] if cell["identity"]["role"] == "method"])
+            file.write_text(checksum.sealed(content))
+
+    return changed
+
+
+def worst_of_none(content, own):
+    """The worst seed is planned by nobody."""
+    content["cells"].remove(own[0])
+
+
+def worst_of_another(content, own):
+    own[0]["label"] = "blunter"
+
+
+def worst_of_uniform(content, own):
+    own[0]["label"], own[0]["identity"]["role"] = "uniform", "control"
+
+
+def other_pairs(content, own):
+    """Seeds in another order, so that others are paired with uniform routing's."""
+    seeds = [cell["identity"]["seed"] for cell in own]
+    for cell, seed in zip(own, [*seeds[1:], seeds[0]], strict=True):
+        cell["identity"]["seed"] = seed
+
+
+def as_trials(store):
+    """Better numbers without answers that fit, in records that say to be of trials."""
+    higher(store)
+    for record in runs_of(store):
+        rewritten(store, record.cell, identity=replace(record.identity, tuning={"point": {}}))
+
+
+def to_few_images(store):
+    """Answers to those images alone that come first, of all runs."""
+    for record in runs_of(store) + runs_of(store, "control"):
+        correct = store.arrays(record.cell)["correct"][:20].copy()
+        metrics = [{**one, "value": 100 * float(correct.mean())} if one["metric"] == "accuracy" else one
+                   for one in record.metrics]  # fmt: skip
+        store.write_record(replace(record, files=None, metrics=metrics), {"correct": torch.from_numpy(correct)})
+
+
+@pytest.mark.parametrize(
+    ("change", "verified", "on_board"),
+    [
+        (planned_otherwise(worst_of_none), "plans lack 1 of the runs", "lacks seed 0; a board has 3 of each"),
+        (planned_otherwise(worst_of_another), "plans lack 1 of the runs", "1 runs that are not of this method"),
+        (planned_otherwise(worst_of_uniform), "plans lack 1 of the runs", "1 runs that are not of this method"),
+        (planned_otherwise(other_pairs), "plans lack 3 of the runs", "plans 3 runs that are others"),
+        (as_trials, "3 records say another run", "3 records say another run"),
+        (to_few_images, "expected answers to 120 test images, got 20", "expected answers to 120 test images, got 20"),
+        (higher, "its answers give another accuracy", "its answers give another accuracy"),
+    ],
+    ids=lambda one: getattr(one, "__name__", None),
+)
+def test_plans_and_records_that_say_otherwise_are_refused_by_board_and_verify(
+    folder, verify, board, change, verified, on_board
+):
+    repacked(folder, change)
+    found = verify("--runs", "0")
+    assert found.code == 1 and verified in found.out, found
+    with pytest.raises(UserError, match=re.escape(on_board)):
+        ranking.entry_of(folder / "sent", board[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "on_board"), [("em", "expected a method of its own, got em"), ("sharper-than-all", "not of this method")]
+)
+def test_a_submission_under_another_name_than_that_of_its_code_is_refused(folder, verify, board, name, on_board):
+    def renamed(store):
+        for file in (store.path / "plans").glob("*.json"):
+            content = json.loads(file.read_text())
+            content.pop(checksum.KEY)
+            for cell in content["cells"]:
+                cell["label"] = cell["label"].replace("sharper", name)
+            file.write_text(checksum.sealed(content))
+
+    repacked(folder, renamed)
+    with_settings(folder, lambda choice: {**choice, "method": choice["method"].replace("sharper", name)})
+    reseal(folder, lambda content: content.update(label=name))
+    found = verify("--runs", "0")
+    assert found.code == 1 and f"it names its method {name}, and its code sharper" in found.out
+    with pytest.raises(UserError, match=on_board):
+        ranking.entry_of(folder / "sent", board[1])
+
+
+def test_settings_other_than_those_of_the_runs_are_left_out_of_the_board(folder, board):
+    with_settings(folder, lambda choice: {**choice, "score": 99.0})
+    with pytest.raises(UserError, match="6 runs have other settings than it says were chosen"):
+        ranking.entry_of(folder / "sent", board[1])
+
+
+def test_what_plans_say_of_stages_changes_no_interval_on_the_board(folder, board):
+    _, before, _ = ranking.entry_of(folder / "sent", board[1])
+    repacked(folder, planned_otherwise(lambda content, _: content["primary"].update(first=2)))
+    _, after, _ = ranking.entry_of(folder / "sent", board[1])
+    assert [row.gain for row in after.rows if row.is_mine] == [row.gain for row in before.rows if row.is_mine]
+
+
+def test_a_submission_made_with_an_earlier_version_of_a_part_is_marked(folder, board, monkeypatch):
+    _, now, _ = ranking.entry_of(folder / "sent", board[1])
+    assert not any(row.older for row in now.rows)
+    monkeypatch.setitem(recipe.VERSIONS, "selection", {"last": 2})
+    _, later, _ = ranking.entry_of(folder / "sent", board[1])
+    assert [row.older for row in later.rows if row.is_mine] == [{"selection last": (1, 2)}]
 
 
 def test_two_runs_of_one_name_are_both_told(folder, verify, monkeypatch):

@@ -217,8 +217,18 @@ class ChosenSettings:
         chosen = self.of(identity, label)
         if chosen is None or any(chosen.point.get(name, value) != value for name, value in values(identity, fixed)):
             return None
-        tuning = {"point": dict(chosen.point), "score": chosen.score, "trials": chosen.trials or self.digest}
-        return replace(settled(identity, chosen.point), tuning=tuning)
+        return replace(settled(identity, chosen.point), tuning=self.tuning_of(identity, label))
+
+    def tuning_of(self, identity: Identity, label: str) -> dict[str, Any] | None:
+        """How a configuration was tuned, as its identity tells it; None if nothing was chosen for it.
+
+        Args:
+            identity: identity of the configuration.
+            label: the method's name in tables.
+        """
+        if (chosen := self.of(identity, label)) is None:
+            return None
+        return {"point": dict(chosen.point), "score": chosen.score, "trials": chosen.trials or self.digest}
 
 
 def digest_of(keys: Sequence[str]) -> str:
