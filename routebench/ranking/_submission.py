@@ -107,7 +107,7 @@ def inspected(claim: ClaimedPlace, known: PublishedBoard) -> tuple[Standing | No
 
 
 def faults_of_records(records: Sequence[Record], store: Store, known: PublishedBoard) -> Iterator[str]:
-    """What speaks against the records of a claim by themselves, a line each.
+    """Tells what speaks against the records of a claim by themselves, a line each.
 
     Args:
         records: those of its trials and runs.

@@ -220,7 +220,7 @@ class ChosenSettings:
         return replace(settled(identity, chosen.point), tuning=self.tuning_of(identity, label))
 
     def tuning_of(self, identity: Identity, label: str) -> dict[str, Any] | None:
-        """How a configuration was tuned, as its identity tells it; None if nothing was chosen for it.
+        """The tuning of a configuration, as its identity tells it; None if nothing was chosen for it.
 
         Args:
             identity: identity of the configuration.
