@@ -33,13 +33,15 @@ from pathlib import Path
 import pandas as pd
 from pandas import DataFrame
 
-from routebench.declared import declared
+from routebench.declared import as_recorded, declared
 from routebench.errors import UserError, message_of
 from routebench.received import read_plain
 from routebench.registry import beside
 
 FILE = "published.csv"
 ADDED = ("rounding", "spread")
+COORDINATE = re.compile(r"iterations=(best of )?[1-9]\d{0,8}(,[1-9]\d{0,8})*|(?!iterations=)[^=]+=.*")
+"""The form of each coordinate in column `at`."""
 NUMBERS = {"value": r"-?[0-9]+(\.[0-9]+)?", "uncertainty": r"([0-9]+(\.[0-9]+)?)?", "iterations": "[0-9]{0,9}"}
 """The form of the cells of a column; all but `value` may be empty."""
 COLUMNS = (
@@ -151,7 +153,21 @@ def _rows(files: tuple[Path, ...]) -> list[dict[str, str]]:
                     f"{file}: expected ids that no other row has, got {row['id']!r}, as in {other}; rename it"
                 )
             known[row["id"]] = file
-    return [row for _, rows in read for row in rows]
+    of = {row["id"]: row for _, rows in read for row in rows}
+    for row in of.values():
+        if row["rival"] and (told := _fault_of_rival(row, of.get(row["rival"]))):
+            raise UserError(
+                f"{known[row['id']]}, id {row['id']}, column rival: {told}, got {row['rival']!r}; correct it"
+            )
+    return [*of.values()]
+
+
+def _fault_of_rival(row: Mapping[str, str], rival: Mapping[str, str] | None) -> str:
+    """The reason why a row cannot be compared with that of its rival; empty if it can."""
+    if rival is None or rival is row:
+        return "expected the id of another row"
+    same = all(row[name] == rival[name] for name in ("metric", "unit"))
+    return "" if same else "expected a row of the same metric and unit"
 
 
 def _age(rows: list[dict[str, str]]) -> float:
@@ -204,7 +220,29 @@ def _row(file: Path, number: int, header: list[str], line: list[str]) -> Mapping
         if row[name] not in words:
             told = " or ".join(repr(word) if word else "nothing" for word in words)
             raise UserError(f"{where}, column {name}: expected {told}, got {row[name]!r}; correct it")
+    low, high = _range_of(row)
+    if not (low <= float(row["value"]) <= high and math.isfinite(float(row["value"]))):
+        raise UserError(
+            f"{where}, column value: expected a number from {low:g} to {high:g} in unit {row['unit']!r}, got "
+            f"{row['value']:.20}; correct one of them"
+        )
+    if wrong := [one for one in row["at"].split(";") if one and not COORDINATE.fullmatch(one)]:
+        raise UserError(
+            f"{where}, column at: expected COLUMN=VALUE, such as split=test, iterations=3 or iterations=best of 1,2,3, "
+            f"got {wrong[0]!r}; correct it"
+        )
     return row
+
+
+def _range_of(row: Mapping[str, str]) -> tuple[float, float]:
+    """The smallest and the largest value that a number can have in its unit; infinite for what nothing measures."""
+    name = row["measured"].partition("|")[0]
+    if not name:
+        return -math.inf, math.inf
+    is_fraction = row["unit"] == "fraction"
+    unit = declared()[name].unit if name in declared() else "%" if is_fraction else row["unit"]
+    low, high = as_recorded(name, unit).range
+    return (low / 100, high / 100) if is_fraction and unit == "%" else (low, high)
 
 
 def _words_of(row: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
@@ -271,7 +309,10 @@ def agrees(count: int, printed: str) -> bool | None:
 
 
 def same_task(data: str, method: str) -> DataFrame:
-    """Published test accuracies and errors (%) of a method on a data set, whatever the network and the training."""
+    """Published test accuracies and errors of a method on a data set, in %, whatever the network and the training."""
     known = _known()
-    measured = known["metric"].isin([ACCURACY, ERROR]) & (known["unit"] == "%")
-    return known[measured & (known["data"] == data) & (known["method"] == method) & (method != "")]
+    measured = known["metric"].isin([ACCURACY, ERROR]) & known["unit"].isin(PRINTED_UNITS["%"])
+    found = known[measured & (known["data"] == data) & (known["method"] == method) & (method != "")]
+    scale = found["unit"].map(lambda unit: 100.0 if unit == "fraction" else 1.0).astype(float)
+    numbers = {name: found[name] * scale for name in ("value", "uncertainty", *ADDED)}
+    return found.assign(**numbers, unit="%")

@@ -35,6 +35,7 @@ from routebench.analysis._verdicts import Verdict
 from routebench.analysis.viewpoints import FAMILIAR, matched_to_reference
 from routebench.catalogue import Catalogue, catalogue, page_of
 from routebench.declared import as_recorded
+from routebench.errors import nearest
 from routebench.statistics import ALPHA, predicted_best, predicted_mean
 
 VERDICTS = (Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT_REPRODUCED, Verdict.UNDECIDED, Verdict.NOT_RUN)
@@ -105,7 +106,7 @@ def published_and_measured(parts: Sequence[Runs]) -> DataFrame:
     """One row per row of `published.csv`, in its order: the published number, ours, the gap, verdict and reason."""
     table = published.load_published()
     known = {str(row["id"]): row for row in table.to_dict("records")}
-    listed = catalogue(kinds=("models", "data"))
+    listed = catalogue(kinds=("models", "data", "suites"))
     return DataFrame([_row(row, known, parts, listed) for row in known.values()]).astype({"iterations": "Int64"})
 
 
@@ -146,7 +147,8 @@ def answers(row: Row, parts: Sequence[Runs]) -> Iterator[Answer]:
 
 def _row(row: Row, known: Mapping[str, Row], parts: Sequence[Runs], listed: Catalogue) -> dict[str, object]:
     answer = next(iter(answers(row, parts)), None)
-    verdict, reason = _verdict(row, known, parts, answer)
+    unknown = _unknown(row, listed, parts)
+    verdict, reason = (Verdict.NOT_RUN, unknown) if unknown else _verdict(row, known, parts, answer)
     found = answer.mean if answer else Estimate()
     counted = _registered(row, listed) if answer is None or not answer.same else _parameters(answer)
     printed = published.agrees(int(counted), row["params"]) if not math.isnan(counted) else None
@@ -162,6 +164,19 @@ def _row(row: Row, known: Mapping[str, Row], parts: Sequence[Runs], listed: Cata
         "counted_parameters": counted,
         "parameters_agree": "" if printed is None else "yes" if printed else "no",
     }
+
+
+def _unknown(row: Row, listed: Catalogue, parts: Sequence[Runs]) -> str:
+    """Tells of a suite or a preset that a number names and nobody knows: it would never count as reproduced."""
+    presets = {suite["name"]: [*suite["presets"]] for suite in listed["suites"]}
+    for part in parts:  # of a suite's file, perhaps, which no plug-in brings
+        presets.setdefault(part.suite, []).append(part.preset)
+    if not row["suite"]:
+        return ""
+    if row["suite"] not in presets:
+        return f"no suite {row['suite']!r} is known here{nearest(row['suite'], presets)}"
+    wrong = [name for name in _presets(row) if name not in presets[row["suite"]]]
+    return f"suite {row['suite']} has no preset {wrong[0]!r}{nearest(wrong[0], presets[row['suite']])}" if wrong else ""
 
 
 def _presets(row: Row) -> list[str]:
@@ -350,6 +365,9 @@ def _why_not_run(row: Row, parts: Sequence[Runs]) -> str:
     subsets = [answer for runs in parts for answer in _in_part({**row, "any_network": "yes"}, runs, f"{data}5k")]
     if data and subsets:
         return f"measured on {data}5k by the {subsets[0].runs.preset} preset: another task"
+    here = [runs for runs in parts if runs.suite == row["suite"] and runs.preset in _presets(row) and runs.data == data]
+    if here:
+        return f"{row['suite']} ran here, and not with this method, its settings, network and T, or without this value"
     if row["suite"]:
         return f"run the suite {row['suite']} with the {_presets(row)[0]} preset"
     if not row["model"] and not row["any_network"]:

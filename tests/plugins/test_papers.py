@@ -7,8 +7,9 @@ from io import StringIO
 import pytest
 
 from routebench import published
-from routebench.analysis import Verdict
+from routebench.analysis import Verdict, open_folder
 from routebench.analysis.judging import every_claim
+from routebench.analysis.published_numbers import published_and_measured
 from routebench.errors import PluginError, UserError
 from routebench.registry import analyses, load_plugin
 from tests.analyses.test_qualitative_claims import AS_CLAIMED, accuracy_runs
@@ -33,6 +34,9 @@ ROW = {
     "conditions": "as printed, with a comma", "suite": "accuracy", "preset": "quick", "measured": "accuracy",
     "at": "split=test",
 }  # fmt: skip
+
+SHARE = ROW | {"id": "LAB-002", "method": "uniform", "iterations": "", "unit": "fraction", "value": "0.98"}
+FALSE = SHARE | {"unit": "%", "metric": "test error", "value": "2.0"}
 
 
 def table(*rows, columns=published.PRINTED):
@@ -114,6 +118,17 @@ def test_claims_that_are_none_are_refused_with_their_file(paper, text, told):
         (table(ROW | {"metric": "error rate", "measured": "my_own"}), "expected 'test error', got 'error rate'"),
         (table(ROW | {"metric": "Test  Accuracy"}), "column metric: expected 'test accuracy', got 'Test  Accuracy'"),
         (table(ROW).replace('"', ""), "expected 29 cells, got 30; put quotation marks"),
+        (table(ROW | {"unit": "fraction"}), "column value: expected a number from 0 to 1 in unit .fraction., got 97"),
+        (table(ROW | {"value": "171"}), "column value: expected a number from 0 to 100 in unit '%', got 171; correct"),
+        (table(ROW | {"metric": "test error", "value": "-2"}), "column value: expected .* from 0 to 100 .* got -2"),
+        (table(ROW | {"measured": "my_own_accuracy", "value": "101"}), "column value: .* from 0 to 100 in unit '%'"),
+        (table(ROW | {"value": "9" * 400}), "column value: .* got 9{20}; correct"),
+        (table(ROW | {"rival": "LAB-002"}), "id LAB-001, column rival: expected the id of another row, got 'LAB-002'"),
+        (table(ROW | {"rival": "LAB-001"}), "column rival: expected the id of another row, got 'LAB-001'; correct it"),
+        (table(ROW | {"rival": "LAB-002"}, SHARE), "column rival: expected a row of the same metric and unit"),
+        (table(ROW | {"rival": "LAB-002"}, FALSE), "column rival: expected a row of the same metric and unit"),
+        (table(ROW | {"at": "split"}), "column at: expected COLUMN=VALUE, such as .* got 'split'; correct it"),
+        (table(ROW | {"at": "split=test;iterations=best of 1,x"}), "column at: .* got .iterations=best of 1,x"),
     ],
 )  # fmt: skip
 def test_a_table_that_cannot_be_read_is_refused_with_its_file(paper, text, told):
@@ -138,6 +153,29 @@ def test_rows_of_other_kinds_are_read(paper, changes):
     (paper / "published.csv").write_text(table(ROW | changes))
     load_plugin(str(paper))
     assert "LAB-001" in set(published.load_published()["id"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"suite": "acuracy"}, "no suite 'acuracy' is known here; did you mean 'accuracy'?"),
+        ({"preset": "full|quik"}, "suite accuracy has no preset 'quik'; did you mean 'quick'?"),
+        ({"at": "splitt=test"}, "accuracy ran here, and not with this method"),
+        ({"settings": "sharpnes=2"}, "accuracy ran here, and not with this method"),
+    ],
+)
+def test_what_no_run_can_have_is_told_for_a_number(paper, changes, reason):
+    (paper / "published.csv").write_text(table(ROW | changes))
+    load_plugin(str(paper))
+    found = published_and_measured(open_folder(PUBLISHED).parts).set_index("id").loc["LAB-001"]
+    assert (found["verdict"], found["reason"][: len(reason)]) == (Verdict.NOT_RUN, reason)
+
+
+def test_an_accuracy_in_fractions_stands_beside_ours_in_per_cent(paper):
+    (paper / "published.csv").write_text(table(ROW | {"unit": "fraction", "value": "0.9710"}))
+    load_plugin(str(paper))
+    found = published.find("mnist5k", "capsnet-small", "dynamic", 1)
+    assert found is not None and found.accuracy == pytest.approx(97.1)
 
 
 def test_bytes_that_are_no_text_are_refused(paper):
