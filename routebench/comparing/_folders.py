@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pandas import DataFrame
 
 from routebench.analysis.wording import listed, plural
+from routebench.declared import as_recorded
 from routebench.engine.results import NOT_RUN, Identity, Store
 from routebench.errors import UserError
 from routebench.received import permitted
@@ -70,11 +71,13 @@ class Quantity:
 
     @classmethod
     def of(cls, metric: Mapping[str, Any]) -> "Quantity":
-        """Reads it from a metric of a record."""
+        """Reads it from a metric of a record. A measure that is declared has the direction of its declaration."""
         where = metric.get("where", {})
         coordinates = tuple(sorted((key, value) for key, value in where.items() if key not in REPEATS))
         spot = metric["metric"], metric["split"], metric.get("test_iterations"), coordinates
-        return cls(spot, metric["unit"], metric["higher_is_better"], metric.get("epoch"))
+        known = as_recorded(metric["metric"], metric["unit"]).higher_is_better
+        better = known if None not in (known, metric["higher_is_better"]) else metric["higher_is_better"]
+        return cls(spot, metric["unit"], better, metric.get("epoch"))
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,23 @@ def test_one_point_of_accuracy_lost_is_a_regression(published, tmp_path, fixed_r
     assert change.could_see < 1.0
 
 
+def test_a_declared_measure_has_its_own_direction_whatever_records_say(published, tmp_path, fixed_rng):
+    def reversed_with(edit):
+        def both(record, arrays):
+            edit(record, arrays)
+            for metric in record["metrics"]:
+                metric["higher_is_better"] = None if metric["higher_is_better"] is None else False
+
+        return both
+
+    base = write(tmp_path / "base", reversed_with(unchanged), keep=headline)
+    head = write(tmp_path / "head", reversed_with(lose(100, "dynamic", fixed_rng)), keep=headline)
+    for side in (published, base):
+        comparison = compare_folders(side, head, Wishes())
+        assert comparison.exit_code == 1
+        assert ("accuracy", "dynamic") in found(comparison, Verdict.REGRESSION)
+
+
 def test_one_point_of_accuracy_gained_is_an_improvement(published, tmp_path, fixed_rng):
     head = write(tmp_path / "head", lose(-10, "dynamic", fixed_rng), keep=headline)
     comparison = compare_folders(published, head, Wishes())
