@@ -305,6 +305,7 @@ def _together(path: Path, beside: Path) -> Folder:
     found.store.warnings += [
         f"diverged, and has a result in the other folder; it counts as diverged: {one}" for one in merged.contradicted
     ]
+    found.store.warnings += [f"do not count beside newer ones in the other folder: {one}" for one in merged.superseded]
     if not merged.shared:
         found.store.warnings.append(APART.format(" and ".join(map(shown, (path, beside)))))
     return replace(found, origins=(path, beside))

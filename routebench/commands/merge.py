@@ -39,6 +39,10 @@ def command(folders: tuple[Path, ...], output: Path) -> None:
         tell(f"diverged in one folder, with a result in another; these count as diverged ({count:,}):")
         for told in found.contradicted:
             tell(f"  {told}")
+    if found.superseded:
+        tell("do not count beside newer ones of another folder:")
+        for told in found.superseded:
+            tell(f"  {told}")
     nets = f" and {found.fits:,} trained networks" if found.fits else ""
     both = f", {found.shared:,} of them in several with equal numbers" if found.shared else ""
     tell(f"merged: {plural(found.runs, 'run')} of {plural(len(folders), 'folder')}{both}{nets}, in {shown(output)}")

@@ -8,11 +8,12 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from routebench.atomic import expect_place, told_when_full, write_text
 from routebench.engine.agreement import compare
 from routebench.engine.results import (
+    NOT_RUN,
     SCHEMA,
     Record,
     Store,
@@ -21,11 +22,16 @@ from routebench.engine.results import (
     distinct,
     existing,
     is_key,
+    preset_in_words,
     settings_in,
     without,
 )
 from routebench.errors import UserError, one_line
+from routebench.quantities import few, plural
 from routebench.received import TENSORS, expect_folders, read_plain
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 SHARED_OTHERWISE = {"sequence", "cells", checksum.KEY}
 """Keys of a plan that may differ between folders: its place among the others, and runs that were added or forgotten."""
@@ -33,6 +39,15 @@ DIVERGED = "diverged"
 """The status of a run that failed by its method, whatever the machine."""
 OF_VERSION = {"versions", "suite_version", "seed"}
 """Keys of an identity in which a run differs from the same run by other versions and with other seeds."""
+
+ENTRY = ["suite", "preset", "label", "method_params", "iterations", "model", "data"]
+"""Columns that tell configurations apart for users."""
+DIFFERING = {
+    "suite_version": "version of the suite", "versions": "versions of parts", "source": "code", "options": "options",
+    "training": "training", "tuning": "tuning", "method_params": "hyperparameters", "model_params": "network",
+    "data_fingerprint": "data", "protocol": "protocol",
+}  # fmt: skip
+"""The facts in which results of one configuration differ, in words."""
 
 Content = Mapping[str, Any]
 
@@ -60,6 +75,7 @@ class Merged:
         shared: number of runs that several folders had, with equal numbers.
         replaced: runs that failed in a folder and have a result in another, which counts.
         contradicted: runs that diverged in a folder and have a result in another; they count as diverged.
+        superseded: results that counted in a folder and do not beside those of another, by configuration, in words.
         plans: number of plans.
         fits: number of trained networks.
         warnings: what was damaged and is left out, and plans that say otherwise in two folders, a line each.
@@ -70,6 +86,7 @@ class Merged:
     shared: int = 0
     replaced: list[str] = field(default_factory=list)
     contradicted: list[str] = field(default_factory=list)
+    superseded: list[str] = field(default_factory=list)
     plans: int = 0
     fits: int = 0
     warnings: list[str] = field(default_factory=list)
@@ -117,6 +134,7 @@ def merge(stores: Sequence[Store], folder: Path, *, networks: bool = True) -> Me
             if folder.exists():
                 folder.rmdir()
             whole.rename(folder)
+    found.superseded = [*_superseded(stores, Store(folder))]
     for store in stores:
         store.tell_gone()
     found.warnings += warnings_of(stores)
@@ -334,6 +352,37 @@ def _fullest(plan: Content) -> tuple[int, str]:
     return -len(plan["cells"]), digest(
         {key: one for key, one in plan.items() if key not in SHARED_OTHERWISE - {"cells"}}
     )
+
+
+def _superseded(stores: Sequence[Store], merged: Store) -> Iterator[str]:
+    """Tells of results that counted in one of the folders, and whose place newer plans of another have given to others.
+
+    Args:
+        stores: the folders.
+        merged: the new one.
+    """
+    counting = merged.planned()
+    known = {key: identity for plan in merged.plans() for key, identity, _ in plan.identities()}
+    instead = {entry: cell for cell, entry in _entries(counting)}
+    cells = {*counting["cell"]}
+    gone = dict(one for store in stores for one in _entries(store.planned()) if one[0] in known and one[0] not in cells)
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for cell, entry in gone.items():
+        then, now = (distinct(known[one].as_dict()) for one in (cell, instead.get(entry, cell)))
+        other = ", ".join(word for key, word in DIFFERING.items() if then.get(key) != now.get(key)) or "data"
+        suite, preset, label, _, steps, *_ = entry
+        found.setdefault((suite, preset, other), []).append(label if steps is None else f"{label} T={steps}")
+    for (suite, preset, other), names in found.items():
+        named, part = few(list(dict.fromkeys(names))), f"{suite}, {preset_in_words(preset)}"
+        yield f"{part}: {plural(len(names), 'result')} of {named}, of other {other}"
+
+
+def _entries(planned: "DataFrame") -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """The key and the configuration of each planned run that has a record."""
+    from pandas import isna
+
+    for cell, *entry in planned.loc[planned["status"] != NOT_RUN, ["cell", *ENTRY]].itertuples(index=False, name=None):
+        yield cell, tuple(None if isna(one) else one for one in entry)
 
 
 @dataclass

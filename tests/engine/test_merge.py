@@ -155,6 +155,19 @@ def test_the_command_says_what_it_merged(one, other, call, tmp_path):
     assert sorted(part.name for part in tmp_path.iterdir() if part.name.startswith(".")) == []
 
 
+def test_results_that_newer_ones_of_another_folder_replace_are_told(one, bright, call, tmp_path):
+    """One seed that was trained otherwise would else stand for two in silence."""
+    suite = tmp_path / "small.toml"
+    suite.write_text((bright["a"].parent / "small.toml").read_text().replace("epochs = 1", "epochs = 2"))
+    newer = measure(tmp_path / "newer", suite, range(1))
+    done = call("merge", newer, one, "-o", tmp_path / "new")
+    told = "small, preset quick: 8 results of dynamic T=1, dynamic T=2, uniform, random, of other training\n"
+    assert done.code == 0 and f"do not count beside newer ones of another folder:\n  {told}" in done.out
+    assert len(Store(tmp_path / "new").planned()) == 4
+    (warning,) = [line for line in open_folder(one, newer).warnings if "do not count" in line]
+    assert warning == f"do not count beside newer ones in the other folder: {told.strip()}"
+
+
 def test_times_and_machines_may_differ(one, other, tmp_path):
     file = record_of(other, 1)
     content = json.loads(file.read_text())
