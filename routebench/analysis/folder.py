@@ -21,7 +21,7 @@ from routebench.analysis._runs import Runs
 from routebench.analysis.palette import colours_of
 from routebench.catalogue import catalogue, shipped_version
 from routebench.engine.merge import Unequal, merge, opened
-from routebench.engine.results import Record, Records, Store, existing, is_packed, tuning_of
+from routebench.engine.results import SAME_DATA, Record, Records, Store, existing, is_packed, tuning_of
 from routebench.errors import UserError, shown
 
 
@@ -49,7 +49,8 @@ class Folder:
         kept: its records.
         parts: one per suite, preset, data set and model, the newest plan first.
         plans: for each part, by its name, the plan file's content without its runs; in `tunings` how all its plans
-            chose settings, the newest first; in `added` the number of configurations to which seeds were added.
+            chose settings, the newest first; in `budgets` the methods by what they had, where that differs; in `added`
+            the number of configurations to which seeds were added.
         origins: the folders that it was put together from, the user's own first; empty where it is one.
     """
 
@@ -125,10 +126,29 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
         parts.append(part)
         others = [content[name] for name in reversed([*cells["plan"].unique()])]
         tunings = [*filter(None, map(tuning_of, [facts, *others]))]
-        plans[part.name] = {**facts, "tunings": tunings, "added": _with_added_seeds(part, begun, kept)}
+        more = {"tunings": tunings, "budgets": _budgets(part, content), "added": _with_added_seeds(part, begun, kept)}
+        plans[part.name] = {**facts, **more}
+        if len({one.trials for one in tunings}) > 1:  # no number holds for all methods
+            parts[-1] = replace(part, trials=None)
     if not parts:  # plans of no method and no model, which no suite makes
         raise NothingPlanned(path, store.warnings)
     return Folder(store, kept, tuple(parts), plans)
+
+
+def _budgets(part: Runs, content: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Methods by the trials that their settings are the best of, in words; empty where all had the same.
+
+    Args:
+        part: the runs.
+        content: the plans by name.
+    """
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for plan, cell in zip(part.planned["plan"], part.planned["cell"], strict=True):
+        if part.tuning(cell) and (known := tuning_of(content[plan])) is not None:
+            found.setdefault((known.best, known.data or SAME_DATA), {})[str(part.methods[cell].family)] = None
+    several = len({data for _, data in found}) > 1
+    told = {f"{best} on images of {data}" if several else best: [*names] for (best, data), names in found.items()}
+    return told if len(told) > 1 else {}
 
 
 def _in_words_of_today(plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
             *runs.not_measured,
             *measured_elsewhere(runs),
         ),
-        tuned=tuned_of(runs.data, _tunings(plan), _configurations(records)),
+        tuned=tuned_of(runs.data, _tunings(plan), _configurations(records), plan.get("budgets", {})),
         settings=_differing(records),
     )
 

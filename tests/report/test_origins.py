@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from routebench.engine.results import tuning_of
+from routebench.analysis import open_folder
+from routebench.engine.results import Store, tuning_of
 from routebench.engine.suites import ChosenPoint, ChosenSettings
 from routebench.report import origins_of
 from routebench.report._tuned import of_all, tuned_of, without_tuning
 from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs, record_of
+from tests.comparing.planted import ACCURACY
 
 
 def found_for(records, plan=None):
@@ -358,6 +360,46 @@ def test_settings_of_several_plans_are_counted_in_the_records(chosen) -> None:
     several = tuned_on("mnist", [plan_tells(chosen), plan_tells(chosen, trials=8, planned=8)])
     assert "were tuned: each has the best of 16 trials or 8 trials on" in several.sentences[0]
     assert tuned_on("mnist", [{"caveat": "No settings were tuned."}]) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "trials", "told"),
+    [
+        (
+            {},
+            16,
+            "with one budget: each has the best of 16 trials on held-out parts of the training images",
+        ),
+        ({"trials": 48, "planned": 48}, None, "tuned: each has the best of 16 trials (EM (ratio), "),
+        ({"data": "svhn"}, 16, "tuned: each has the best of 16 trials on images of the same data set (EM (ratio), "),
+    ],
+)
+def test_methods_that_had_more_trials_or_other_images_are_named(chosen, tmp_path, others, trials, told) -> None:
+    """Plans of two calls lie in one folder: what the newest tells holds for its own methods alone."""
+    source, store = Store(ACCURACY), Store(tmp_path)
+    store.prepare()
+    (plan,) = source.plans()
+    for more in ({}, others):
+        tuning = {"trials": str(more), "point": {}, "score": 1.0}
+        cells = [
+            (one.cell, replace(one, cell=known.key, identity=known))
+            for one in plan.cells
+            for known in [replace(one.identity, tuning=tuning)]
+            if (one.label == "dynamic") == (more is others)
+        ]
+        facts = {**plan.head, "tuned": replace(replace(chosen, data="mnist5k"), **more).told("mnist5k").as_dict()}
+        name = f"{plan.head['plan']}{'b' if more is others else 'a'}"
+        store.write_plan(name, {**facts, "plan": name, "cells": [cell.as_dict() for _, cell in cells]})
+        for before, cell in cells:
+            record = replace(source.record(before), cell=cell.cell, identity=cell.identity, files=None, arrays=None)
+            store.write_record(record, {})
+    found = open_folder(tmp_path)
+    (part,) = found.parts
+    tuned = origins_of(part, found.plans[part.name], found.records(part), None).tuned
+    assert part.trials == trials and told in tuned.sentences[0]
+    assert ("(Dynamic) on held-out parts" in tuned.sentences[0]) == bool(others)
+    summary = of_all([tuned], {tuned.budgets: ""})
+    assert ("with one budget" in summary) == (not others) == ("Not all methods had the same: " not in summary)
 
 
 @pytest.mark.parametrize(
