@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from routebench.declared import as_recorded
 from routebench.engine.results import Record
+from routebench.quantities import few
 from routebench.units import COUNTED
 
 ROUNDING = 1e-5
@@ -68,12 +69,14 @@ class Agreement:
         outputs: raw outputs that both have: number of differing values, number of values.
         beyond: names of raw outputs that differ by more than rounding.
         ends: both records where one has no result, and nothing else is compared.
+        unseen: names of raw outputs that one side lacks: `then` or `now`.
     """
 
     pairs: Sequence[Pair]
     outputs: Mapping[str, tuple[int, int]]
     beyond: Collection[str] = field(default=())
     ends: tuple[Record, Record] | None = None
+    unseen: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def numbers(self) -> list[Pair]:
@@ -122,6 +125,9 @@ class Agreement:
                     " (more than rounding)" if name in self.beyond else "",
                 )
                 yield f"{known[0]}raw output {name}: {unequal} of {total} values differ{known[1]}"
+        for side in dict.fromkeys(self.unseen.values()):
+            names = [name for name, lacking in self.unseen.items() if lacking == side]
+            yield f"not compared: raw output {few(names)}, which is not there {side}"
         ratios = sorted(pair.now / pair.then for pair in self.pairs if pair.is_of_machine and pair.then and pair.now)
         if ratios:
             spread = f"{ratios[0]:.2f}" if len(ratios) == 1 else f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
@@ -150,7 +156,8 @@ def compare(
     common = [name for name in outputs_then if name in outputs_now]
     sides = {name: (outputs_then[name], outputs_now[name]) for name in common}
     beyond = [name for name, side in sides.items() if not _is_rounding(name, *side, elsewhere=elsewhere)]
-    return Agreement(pairs, {name: _unequal(*side) for name, side in sides.items()}, beyond)
+    unseen = {name: "then" if name in outputs_now else "now" for name in sorted({*outputs_then} ^ {*outputs_now})}
+    return Agreement(pairs, {name: _unequal(*side) for name, side in sides.items()}, beyond, unseen=unseen)
 
 
 def failure_of(record: Record) -> tuple[str, ...]:

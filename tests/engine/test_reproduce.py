@@ -228,6 +228,16 @@ def test_raw_outputs_are_counted():
     assert list(found.lines())[1:] == ["raw output predicted: 1 of 3 values differ"]
 
 
+def test_raw_outputs_that_one_side_lacks_are_told():
+    """A record that lies alone has no answers: equal numbers are not yet equal answers."""
+    one, two = {"correct": np.ones(3), "poses": np.ones(3)}, {"correct": np.ones(3)}
+    for sides, side in (((one, two), "now"), ((two, one), "then")):
+        found = agreement([], [], *sides)
+        assert found.holds and f"not compared: raw output poses, which is not there {side}" in [*found.lines()]
+    found = agreement([], [], {}, one)
+    assert "not compared: raw output correct, poses, which is not there then" in [*found.lines()]
+
+
 def test_a_key_and_its_beginning_and_a_path_name_a_record(record, store):
     for name in (str(record), record.stem, record.stem[:12]):
         assert reproduce.find_record(name, store.path).samefile(record)
