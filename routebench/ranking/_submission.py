@@ -327,7 +327,7 @@ def _names(folder: Path) -> list[str]:
     return sorted(
         file.relative_to(folder).as_posix()
         for file in folder.rglob("*")
-        if (file.is_file() or file.is_symlink()) and "__pycache__" not in file.parts
+        if (file.is_file() or file.is_symlink()) and (file.parent.name, file.suffix) != ("__pycache__", ".pyc")
     )
 
 

@@ -250,6 +250,45 @@ class _OfPackages(MetaPathFinder):
         return spec
 
 
+class _OfNeighbours(MetaPathFinder):
+    """Finds what lies beside the files of plug-ins, so that it runs as its files are now, and as they are hashed.
+
+    Python itself takes code that it compiled before by its time and size, or without a look, as whoever sends it wants.
+
+    Args:
+        folders: those of plug-ins, in which top-level modules and packages may lie.
+    """
+
+    def __init__(self) -> None:
+        self.folders: set[Path] = set()
+
+    def find_spec(
+        self, fullname: str, path: Iterable[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of a module, as any finder gives it; None for what lies elsewhere."""
+        where = None if path is None else [*path]
+        if where is None and not any((folder / fullname).is_dir() or (folder / f"{fullname}.py").is_file()
+                                     for folder in self.folders):  # fmt: skip
+            return None
+        if where is not None and not self._holds(fullname.partition(".")[0]):
+            return None
+        spec = PathFinder.find_spec(fullname, where, target)
+        if spec is None or spec.origin is None or type(spec.loader) is not SourceFileLoader:
+            return None
+        file = Path(spec.origin)
+        if where is None and not {file.parent, file.parents[1]} & self.folders:
+            return None  # what is installed comes first
+        spec.loader = AsRead(fullname, spec.origin)
+        return spec
+
+    def _holds(self, name: str) -> bool:
+        """Tells whether a package that was imported lies in one of the folders."""
+        return any(Path(place).parent in self.folders for place in getattr(sys.modules.get(name), "__path__", ()))
+
+
+_NEIGHBOURS = _OfNeighbours()
+
+
 def _same_place(module: ModuleType, file: Path) -> ModuleType:
     """The module, if it was loaded from this file."""
     other = Path(module.__file__ or "")
@@ -305,6 +344,11 @@ def _into(file: int) -> Iterator[None]:
 def let_be_imported(folder: Path, folders: set[Path]) -> None:
     """Puts a folder on the path, and among those; last, so that nothing in it hides an installed package."""
     folders.add(folder)
+    if not folder.is_relative_to(shipped("analyses")):
+        _NEIGHBOURS.folders.add(folder.absolute())
+        if _NEIGHBOURS not in sys.meta_path:  # after what is built in, which nothing hides
+            at = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else len(sys.meta_path)
+            sys.meta_path.insert(at, _NEIGHBOURS)
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import py_compile
 import sys
 
 import pytest
@@ -28,6 +29,34 @@ def test_an_edit_that_leaves_size_and_time_is_imported(write):
         os.utime(file, (1_000_000_000, 1_000_000_000))
         with extensions.restored():
             assert number == import_file(file).X
+
+
+@pytest.mark.parametrize("name", ["_beside.py", "inner/__init__.py", "inner/deep.py"])
+@pytest.mark.parametrize("mode", ["TIMESTAMP", "UNCHECKED_HASH"])
+def test_what_a_plugin_imports_from_beside_it_runs_as_it_is_hashed(write, tmp_path, name, mode):
+    """Not as Python compiled it before: by an edit that leaves size and time, or by who sends it with other code."""
+    module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    file = write({"mine.py": f"import {module}\n{method('mine')}\nX = {module}.X", "inner/__init__.py": "X = 0"})
+    beside = tmp_path / name
+    beside.parent.mkdir(exist_ok=True)
+    beside.write_text("X = 1")
+    os.utime(beside, (1_000_000_000, 1_000_000_000))
+    py_compile.compile(str(beside), invalidation_mode=py_compile.PycInvalidationMode[mode])
+    beside.write_text("X = 2")
+    os.utime(beside, (1_000_000_000, 1_000_000_000))
+    with extensions.restored():
+        assert import_file(file).X == 2
+        assert loaded_source(beside) == b"X = 2"
+    for one in (module, module.partition(".")[0]):
+        sys.modules.pop(one, None)
+
+
+def test_a_neighbour_hides_nothing_that_is_built_in_or_installed(write):
+    file = write({"mine.py": method("mine"), "time.py": "1 / 0", "torch.py": "1 / 0", "colorsys.py": "1 / 0"})
+    sys.modules.pop("colorsys", None)
+    with extensions.restored():
+        import_file(file)
+        assert all(importlib.import_module(name) for name in ("time", "torch", "colorsys"))
 
 
 def test_a_module_that_is_loaded_again_is_hashed_again(write, tmp_path, monkeypatch):

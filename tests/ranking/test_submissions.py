@@ -322,6 +322,17 @@ def test_runs_that_lean_to_one_side_together_are_told(ranked, role, apart, leans
     assert ["rounding has no side" in line for line in leaning(pairs)] == [True] * leans
 
 
+def test_a_file_in_a_folder_of_compiled_code_is_found(folder, verify):
+    """It can be imported like any other."""
+    hidden = folder / "sent" / "plugin" / "__pycache__" / "more.py"
+    hidden.parent.mkdir(exist_ok=True)
+    hidden.with_suffix(".pyc").write_bytes(b"")
+    assert about_of(folder / "sent")
+    hidden.write_text("")
+    found = verify("--runs", "0")
+    assert found.code == 2 and "'plugin/__pycache__/more.py' is not among the files that it lists" in found.error
+
+
 def test_changed_code_in_a_submission_is_found(folder, verify):
     made.method(folder / "sent" / "plugin", sharpness=3.0)
     found = verify("--runs", "0")
