@@ -73,8 +73,8 @@ class PaperClaim:
         source: paper and section. Suites that repeat the paper begin their `paper` alike.
         tested: the statistic, its unit, and the condition that the claim sets.
         protocol: the protocol of the parts that can test it.
-        statistics: the claim holds if all are above zero; None if no test is written. Of the runs, and with
-            `across` of all parts of the folder beside them.
+        statistics: the claim holds if all are above zero, and is undecided where one has no value; None if no test is
+            written. Of the runs, and with `across` of all parts of the folder beside them.
         suite: what `routebench suite` is called with for the runs that the test needs.
         untestable: why no test is written; empty if there is one.
         no_gain: the claim holds if all are below the margin instead.
@@ -129,6 +129,9 @@ class PaperClaim:
         of = f"{deciding.of} (in {wording.listed(sorted(chosen), len(chosen))})" if chosen else deciding.of
         epochs = None if self.at_first else still_learning(runs, compared)
         why = wording.plural(epochs, "epoch") if epochs else other_form(runs, compared, self.form)
+        lacking = [", ".join(map(str, of)) for values, of in told if not values]
+        if not why and lacking and verdict == Verdict.HOLDS:
+            return replace(deciding, verdict=Verdict.UNDECIDED, of=of, why=f"nothing is known of {lacking[0]}")
         return replace(deciding, verdict=Verdict.NOT_TESTED if why else verdict, of=of, why=why or deciding.why)
 
 

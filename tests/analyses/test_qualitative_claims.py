@@ -8,7 +8,7 @@ import pytest
 
 from routebench import statistics
 from routebench.analysis import Verdict
-from routebench.analysis.judging import every_claim
+from routebench.analysis.judging import PaperClaim, every_claim
 from routebench.engine.suites import load_suite
 from routebench.registry import analyses, models
 from tests.analyses.planted import EVERY, beside
@@ -331,3 +331,17 @@ def test_what_is_not_in_the_network_of_the_part_is_taken_from_the_one_that_most_
         assert {one.model for one in found.methods.values() if one.label not in left} == {"capsnet-small"}
     plain = replace(runs, planned=runs.planned[small])
     assert plain.in_one_network is plain
+
+
+@pytest.mark.parametrize(("lead", "verdict"), [(1.0, Verdict.HOLDS), (-1.0, Verdict.FAILS)])
+def test_a_claim_about_several_does_not_hold_by_those_that_have_values_alone(lead, verdict):
+    known = ({seed: lead + 0.1 * seed for seed in range(4)}, ("dynamic", "none"))
+
+    def claim(*statistics):
+        return PaperClaim("It is best", "Lab 2030", "points", "accuracy", lambda _: [*statistics], "accuracy")
+
+    runs = accuracy_runs(AS_CLAIMED)
+    assert claim(known).test(runs).verdict == verdict
+    found = claim(known, ({}, ("dynamic", "em"))).test(runs)
+    assert found.verdict == (Verdict.UNDECIDED if verdict == Verdict.HOLDS else verdict)
+    assert found.why == ("nothing is known of dynamic, em" if verdict == Verdict.HOLDS else "")
