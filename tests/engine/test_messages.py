@@ -3,6 +3,8 @@
 import json
 import os
 import pickle
+import subprocess
+import sys
 import time
 
 import pytest
@@ -119,3 +121,17 @@ def test_a_stage_has_a_share_and_few_words(share, kept):
     assert stage.share == kept
     assert stage.doing.startswith("\\x1b[2J")
     assert len(stage.doing) < 300
+
+
+ORPHAN = """
+import multiprocessing, sys
+from routebench.engine.isolation import _process
+receiver, sender = multiprocessing.Pipe(duplex=False)
+receiver.close()
+_process._answer(sender, sys.argv[1], print, ("unheard",))
+"""
+
+
+def test_a_process_whose_starter_was_killed_ends_without_a_word(tmp_path):
+    done = subprocess.run([sys.executable, "-c", ORPHAN, tmp_path / "output"], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")

@@ -155,13 +155,18 @@ def wait_for(processes: Sequence[Isolated], seconds: float | None) -> bool:
 def send(kind: str, content: Any) -> None:
     """Sends a message from an isolated process to its starter; does nothing in any other.
 
+    A process whose starter was killed ends here, without a word: nobody listens.
+
     Raises:
         TypeError: the content has a part that no message holds.
     """
     for sender in _main:
         message = memoryview(line_of(kind, content))
-        while message:
-            message = message[os.write(sender.fileno(), message) :]
+        try:
+            while message:
+                message = message[os.write(sender.fileno(), message) :]
+        except BrokenPipeError:
+            os._exit(1)
 
 
 def clean_processes(preload: Sequence[str] = ()) -> Any:
