@@ -1,12 +1,14 @@
 """Folds of the training part of a data set, so that settings are chosen without its test images."""
 
+import warnings
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from routebench.data._load import digests, load
+from routebench.data._load import digests, load, occurring, told_of_lacking
 from routebench.data.dataset import (
     SPLIT_SEED,
     Dataset,
@@ -18,7 +20,8 @@ from routebench.data.dataset import (
 )
 from routebench.data.extracted import is_users
 from routebench.data_names import FOLD
-from routebench.errors import UserError
+from routebench.errors import UserError, shown
+from routebench.quantities import few
 from routebench.registry import datasets
 
 
@@ -29,11 +32,11 @@ def fold(path: str) -> Dataset[Any]:
     None of that set's test images is in it. Every class gives its share to each part; a tenth of what is trained on is
     held out, as of other sets. Where several images show one object, objects are divided, and one of each class is
     held out. Of images that are composed of digits, digits are divided: images to test on are composed of those of the
-    fold, and what the set holds out stays.
+    fold, and what the set holds out stays. `left_out` names classes that are too rare to be in every part.
 
     Raises:
         UserError: the name is another, there is no such set, its training images are made anew for every epoch and
-            not of digits, or some of them are test images, too.
+            not of digits, some of them are test images, too, or no class has one for each fold.
     """
     part, colon, name = path.partition(":")
     number, slash, count = part.partition("/")
@@ -59,10 +62,19 @@ def fold(path: str) -> Dataset[Any]:
     whole = data.train.joined(data.held_out)
     if data.objects is not None:
         parts = _by_object(whole, data.objects, int(number), int(count))
-        return Dataset(f"{FOLD}{path}", data.classes, *parts, fingerprint(*parts), source, left_out=data.left_out)
-    kept, tested = _split(whole.labels, int(number), int(count))
-    parts_of_it: Dataset[Any] = Dataset.of(f"{FOLD}{path}", data.classes, whole.at(kept), whole.at(tested), source)
-    return replace(parts_of_it, left_out=data.left_out)
+        made = Dataset(f"{FOLD}{path}", data.classes, *parts, fingerprint(*parts), source)
+    else:
+        kept, tested = _split(whole.labels, int(number), int(count))
+        made = Dataset.of(f"{FOLD}{path}", data.classes, whole.at(kept), whole.at(tested), source)
+    return _told_of_rare(replace(made, left_out=data.left_out))
+
+
+def _told_of_rare(made: Dataset[Any]) -> Dataset[Any]:
+    """Adds to `left_out` which classes are tested and not trained on, or trained on and not tested or held out."""
+    numbers = sorted(occurring(made.test.labels) - occurring(made.train.labels))
+    some = few([shown(made.classes[number]) for number in numbers])
+    told = f"No training {made.train.kind} of {made.name} show these classes, which are tested: {some}."
+    return told_of_lacking(replace(made, left_out=" ".join(filter(None, (made.left_out, told if numbers else "")))))
 
 
 def _expect_apart(name: str, data: Dataset[Any]) -> None:
@@ -101,6 +113,13 @@ def _split(labels: torch.Tensor, number: int, count: int) -> tuple[torch.Tensor,
 
     known = labels.numpy()
     groups = known if known.ndim == 1 else np.unique(known, axis=0, return_inverse=True)[1].ravel()
-    folds = StratifiedKFold(count, shuffle=True, random_state=SPLIT_SEED).split(np.zeros(len(groups)), groups)
-    kept, tested = list(folds)[number - 1]
+    most = max(Counter(groups.tolist()).values())
+    if most < count:
+        got = f"at most {most} of {len(groups):,} in all"
+        told = f"expected training items of one class for each of {count} folds, got {got}"
+        raise UserError(f"{FOLD}{number}/{count}: {told}; add items, or leave classes out")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # which `_told_of_rare` names
+        folds = StratifiedKFold(count, shuffle=True, random_state=SPLIT_SEED).split(np.zeros(len(groups)), groups)
+        kept, tested = list(folds)[number - 1]
     return torch.from_numpy(np.sort(kept)), torch.from_numpy(np.sort(tested))

@@ -13,6 +13,7 @@ from routebench.quantities import few
 
 NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
 
+
 @dataclass(frozen=True)
 class Tuned:
     """The choice of the settings of a part.

@@ -205,6 +205,32 @@ def set_of_objects(tmp_path, labels, train_objects, val_objects, kind="images"):
     return f"{'npz' if kind == 'images' else 'features'}:{tmp_path / 'x.npz'}"
 
 
+@pytest.mark.parametrize(
+    ("rare", "number", "told"),
+    [
+        (2, 1, "No held-out images of fold:1/3:{} show these of its 3 classes: 2."),
+        (2, 3, "No test images of fold:3/3:{} show these of its 3 classes: 2."),
+        (1, 1, "No training images of fold:1/3:{} show these classes, which are tested: 2."),
+    ],
+)
+def test_a_class_with_fewer_images_than_there_are_folds_is_told(tmp_path, rare, number, told):
+    name = rare_in(tmp_path, rare)
+    assert told.format(name) in load(f"fold:{number}/3:{name}").left_out
+
+
+def test_folds_of_more_parts_than_any_class_has_images_are_refused(tmp_path):
+    with pytest.raises(UserError, match=r"^fold:1/40: expected .* for each of 40 folds, got at most 29 of 60 in all;"):
+        load(f"fold:1/40:{rare_in(tmp_path, 2)}")
+
+
+def rare_in(tmp_path, rare):
+    """The name of a file of 60 images to train on, of which the last class has so few."""
+    drawn, labels = np.random.default_rng(0), np.where(np.arange(60) < rare, 2, np.arange(60) % 2)
+    images = {f"{part}_images": drawn.integers(0, 255, (60, 8, 8)).astype(np.uint8) for part in ("train", "test")}
+    np.savez(tmp_path / "x.npz", **images, train_labels=labels, test_labels=np.arange(60) % 3)
+    return f"npz:{tmp_path / 'x.npz'}"
+
+
 def several(objects):
     """Sets of three classes, of which any may be there."""
     return np.stack([objects % 2, objects // 2 % 2, objects % 4 == 0], axis=1).astype(np.uint8)
