@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -24,6 +25,7 @@ from routebench.registry import EVERY, suite_files
 from tests.command import Command
 
 ROOT = Path(__file__).parents[1]
+PARTS = ("train", "test")
 
 
 @pytest.fixture
@@ -79,6 +81,16 @@ def test_a_run_says_how_many_images_are_taken(call, tmp_path):
     assert code == 0
     assert out.splitlines()[0] == "accuracy, preset smoke, take:500:mnist5k, capsnet-small"
     assert out.splitlines()[1].startswith(taken)
+
+
+def test_trials_say_which_images_they_are_given(call, tmp_path):
+    """A name that takes some of them is not followed, and a class may be too rare for every fold."""
+    drawn, labels = np.random.default_rng(0), np.where(np.arange(60) < 2, 2, np.arange(60) % 2)
+    images = {f"{part}_images": drawn.integers(0, 255, (60, 16, 16), np.uint8) for part in PARTS}
+    np.savez(tmp_path / "x.npz", **images, train_labels=labels, test_labels=np.arange(60) % 3)
+    code, out, err = call("tune", "accuracy", "--preset", "smoke", "--data", "take:50:npz:x.npz", "--dry-run")
+    assert (code, "show these of its 3 classes: 2." in out.splitlines()[0]) == (0, True)
+    assert err.startswith("warning: --data take:50:npz:x.npz: settings are chosen for npz:x.npz, by folds of its")
 
 
 def test_listing_is_what_is_registered(call):

@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,18 +74,9 @@ def _list(planned: "PlannedRun") -> dict[str, Any]:
     from routebench.engine.running import listing, plan_as_plain
 
     known = planned.plan, planned.status, planned.queue, planned.config.jobs
-    tell(planned.title)
-    _say_taken(planned, tell)
-    for line in listing(*known):
+    for line in (planned.title, *planned.remarks, *listing(*known)):
         tell(line)
     return plan_as_plain(*known)
-
-
-def _say_taken(planned: "PlannedRun", speak: Callable[[str], None]) -> None:
-    if planned.plan.taken:
-        speak(f"takes {planned.plan.taken}; --data take:NUMBER:NAME takes another number")
-    if planned.plan.left_out:
-        speak(planned.plan.left_out)
 
 
 def _run(planned: "PlannedRun") -> "Counts":
@@ -97,7 +88,8 @@ def _run(planned: "PlannedRun") -> "Counts":
     device = f"{len(config.devices)} GPUs" if config.devices else config.device
     left = f"{len(queue.left)} to run ({device}{time_ahead(queue, config.jobs)})" if queue.left else "nothing to run"
     note(f"{planned.title}: {plural(cells, 'run')}, {len(planned.status.cached)} done before, {left}")
-    _say_taken(planned, note)
+    for line in planned.remarks:
+        note(line)
     with Display(console_of_notes(), Follower(planned)) as listener:
         counts = planned.run(listener)
     if queue.left:

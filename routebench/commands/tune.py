@@ -78,7 +78,7 @@ def _list(planned: "PlannedRun") -> None:
 
     known = planned.plan, planned.status, planned.queue, planned.config.jobs
     told = to_repeat(planned.plan)
-    for line in (*listing(*known), *filter(None, [told])):
+    for line in (*planned.remarks, *listing(*known), *filter(None, [told])):
         tell(line)
     answer(lambda: plan_as_plain(*known) | {"to_repeat": told})
 
@@ -91,6 +91,8 @@ def _run(planned: "PlannedRun") -> int:
     queue, cells = planned.queue, len(planned.plan.cells)
     where = f"{planned.config.device}{time_ahead(queue, planned.config.jobs)}" if queue.left else "nothing to run"
     note(f"{planned.title}: {plural(cells, 'trial')}, {len(planned.status.cached)} done before ({where})")
+    for line in planned.remarks:
+        note(line)
     with Display(console_of_notes(), Follower(planned)) as listener:
         counts = planned.run(listener)
     if counts.left:

@@ -11,7 +11,7 @@ from typing import Any
 
 from routebench.data_names import whole_name
 from routebench.engine.origin import command_line, package_stamp
-from routebench.engine.results import SCHEMA, PlannedCell, Store, digest, preset_in_words
+from routebench.engine.results import SCHEMA, TRIALS, PlannedCell, Store, digest, preset_in_words
 from routebench.engine.running._choose import choose_config, slow_back_end
 from routebench.engine.running._config import Listener, RunConfig
 from routebench.engine.running._queue import Queue
@@ -93,6 +93,12 @@ class PlannedRun:
         """Runs of the methods that a plug-in brought; where none did, of those that the user named."""
         methods = [cell for cell in self.plan.cells if cell.identity.role == METHOD]
         return [cell for cell in methods if not _ships(cell.identity.method)] or (methods if self.asked else [])
+
+    @property
+    def remarks(self) -> list[str]:
+        """How many images are taken of the data, and what is not used of it, a line each."""
+        way = "" if self.preset.endswith(TRIALS) else "; --data take:NUMBER:NAME takes another number"
+        return [*([f"takes {self.plan.taken}{way}"] if self.plan.taken else []), *filter(None, [self.plan.left_out])]
 
     def write_plan(self) -> None:
         """Puts the plan into the folder, before anything is executed.
@@ -194,7 +200,15 @@ def prepare(options: SuiteOptions, *, dry_run: bool = False, baselines: tuple[st
 
             foretell(status.to_do, status.times, config, until=until)
         plans.append((plan, status, replace(config, plugins=planned.plugins, preload=preload, package=package)))
-    return Call(options, store, plans, planned.analyses, planned.warnings)
+    return Call(options, store, plans, planned.analyses, [*planned.warnings, *_not_taken(options)])
+
+
+def _not_taken(options: SuiteOptions) -> Iterator[str]:
+    """Tells where trials take more images than the user's name of the data says."""
+    data = options.data or ""
+    if options.tuning and whole_name(data) != data:
+        way = f"settings are chosen for {whole_name(data)}, by folds of its training images"
+        yield f"--data {data}: {way}; the suite's [tuning] says how many of a fold are taken"
 
 
 def _written(options: SuiteOptions) -> dict[str, Sequence[str]]:
