@@ -87,6 +87,7 @@ def main() -> NoReturn:
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # as batch systems send it before they kill
         signal.signal(signal.SIGTERM, _end)
     try:
+        _expect_folder()
         cli.main(standalone_mode=False, prog_name=_called_as())
     except UserError as error:
         show_calls(error)
@@ -115,6 +116,14 @@ def main() -> NoReturn:
         click.echo("routebench itself failed; please report it, with the output of `routebench doctor`", err=True)
         sys.exit(FAULT)
     sys.exit(0)
+
+
+def _expect_folder() -> None:
+    """Raises UserError in a folder that was removed: no relative path leads anywhere, and libraries end the process."""
+    try:
+        os.getcwd()  # noqa: PTH109  # of the process, before anything is imported
+    except OSError as error:
+        raise UserError("the folder that you are in is not there any more; change to another one") from error
 
 
 def _called_as() -> str:

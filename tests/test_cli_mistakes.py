@@ -195,6 +195,20 @@ def test_a_file_named_as_a_part_of_a_results_folder_is_one_line(call, tmp_path):
         assert (code, out, error) == (2, "", f"Error: results folder 'results': {told}\n")
 
 
+def test_a_folder_that_was_removed_is_one_line(tmp_path):
+    """From inside it, torch's libraries end the process, and no relative path leads anywhere."""
+    code = "import os, sys; os.rmdir(os.getcwd()); from routebench.cli import main; main()"
+    given = {
+        "cwd": tmp_path / "gone",
+        "env": {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        "capture_output": True,
+    }
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run([sys.executable, "-P", "-c", code, "list"], text=True, check=False, **given)
+    told = "Error: the folder that you are in is not there any more; change to another one\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
 def test_output_that_a_full_device_refuses_is_one_line():
     with Path("/dev/full").open("wb") as full:
