@@ -53,8 +53,9 @@ def command(folder: Path, output: Path, unpacks: bool, networks: bool) -> None:
         sys.exit(options.NOTHING_MEASURED)
     if store.damaged:
         click.echo(
-            f"nothing is published: {plural(len(store.damaged), 'warning')} above; the same `suite` command measures "
-            "again what is damaged; to publish without it, delete it from damaged/, and of raw outputs also the record",
+            f"nothing is published: {plural(len(store.damaged), 'warning')} above; make readable what cannot be read; "
+            "the same `suite` command measures again what is damaged; to publish without it, delete it from damaged/, "
+            "and of raw outputs also the record",
             err=True,
         )
         answer(lambda: {"folder": None, "files": 0, "results": count, "damaged": store.damaged})

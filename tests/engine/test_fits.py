@@ -1,10 +1,12 @@
 """Trained models from the store."""
 
+import errno
 import json
 import os
 import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -251,6 +253,24 @@ def test_weights_of_another_type_are_trained_again(made, store):
     save_file(whole, folder / "weights.safetensors")
     assert StoreContext(store, torch.device("cpu")).load(request, folder.name) is None
     assert any("weights.safetensors could not be read" in told for told in store.warnings)
+
+
+def test_a_network_that_may_not_be_looked_at_stays(made, store, monkeypatch):
+    """It is as it was written, as far as anybody knows: nobody trains for hours to have it again."""
+    request = request_of(made)
+    StoreContext(store, torch.device("cpu")).fit(request)
+    file = store.path / "fits" / fit_key(request) / "weights.safetensors"
+    known, opens = file.stat(), os.open
+
+    def refused(path, *others, **more):
+        if Path(path) == file:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opens(path, *others, **more)
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(UserError, match=r"weights.safetensors cannot be read \(Permission denied\); make it readable"):
+        StoreContext(store, torch.device("cpu")).fit(request)
+    assert (file.stat(), store.warnings) == (known, [])
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])

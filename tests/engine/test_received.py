@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -305,6 +306,20 @@ def test_what_may_not_be_looked_at_is_not_called_missing(name, read):
         with without_rights(), pytest.raises(UserError, match=r"cannot read .+ \(Permission denied\); make it"):
             read(str(Path(closed, name)))
         Path(closed).chmod(0o700)
+
+
+def test_raw_outputs_that_may_not_be_looked_at_are_called_so(place):
+    """safetensors calls them missing."""
+    with TemporaryDirectory() as folder:
+        results = shutil.copytree(place.results, Path(folder) / "results")
+        closed = min((results / "arrays").iterdir())
+        closed.chmod(0)
+        Path(folder).chmod(0o755)
+        store = Store(results)
+        with without_rights():
+            store.records()
+        assert f"arrays/{closed.name} cannot be read (Permission denied)" in store.warnings
+        assert closed.exists()
 
 
 @pytest.mark.parametrize(

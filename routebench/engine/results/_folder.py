@@ -243,7 +243,8 @@ class Reader:
             known = expect_plain(file)
             with safe_open(file, framework="np"):  # which holds the sizes that its header says against the file's
                 return True
-        except FileNotFoundError:
+        except FileNotFoundError:  # safetensors says so of whatever cannot be opened
+            self.is_gone(file)
             return False
         except (PermissionError, NotPlain) as error:  # it may be whole, or is no file of this folder
             self.warn(f"{file.relative_to(self.path)} cannot be read ({error.strerror})")

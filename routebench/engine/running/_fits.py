@@ -45,7 +45,7 @@ from routebench.given import checked, several
 from routebench.losses import OWN
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
-from routebench.received import expect_folders, expect_plain, from_json, read_plain
+from routebench.received import expect_folders, from_json, open_plain, read_plain
 from routebench.registry import load_plugin
 from routebench.training import Epoch, evaluate, fit
 
@@ -105,19 +105,23 @@ class StoreContext:
         return found
 
     def _folder(self, key: str) -> Path:
-        """The folder of a fit, with nothing in it but files of its own.
+        """The folder of a fit, with nothing in it but files of its own that can be read.
 
         Raises:
-            UserError: it is a link, or what should be a file of it is a link, a folder, a pipe or a device.
+            UserError: it is a link, or what should be a file of it cannot be read, as it is a link, a folder, a pipe or
+                a device, or the system refuses: nobody knows whether it is whole.
         """
         folder = self.store.files / "fits" / key
         expect_folders(self.store.files, [f"fits/{key}"], "results folder")
         for file in folder.glob("*"):
             try:
-                expect_plain(file)
+                open_plain(file).close()
+            except FileNotFoundError:
+                continue  # another process has just replaced it
             except OSError as error:
                 name, why = file.relative_to(self.store.files), error.strerror
-                raise UserError(f"{str(self.store.path)!r}: {name} cannot be read ({why}); remove it") from error
+                told = f"{name} cannot be read ({why}); make it readable, or remove it"
+                raise UserError(f"{str(self.store.path)!r}: {told}") from error
         return folder
 
     def _train(self, request: FitRequest, key: str) -> None:
