@@ -2,10 +2,14 @@
 
 import contextlib
 import errno
+import glob
 import hashlib
 import os
 import platform
+import re
 import secrets
+import shutil
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +38,10 @@ OWN = {*PACKED, "schema.json", "submission.json"}
 """Files that lie in a results folder, a pack or a submission itself, and are read from there."""
 SETTINGS = ".settings.json"
 """The end of the names of chosen settings, which lie in a results folder itself."""
+LONGEST = 200
+"""Bytes of a name in that of what is unfinished; names of files have 255 at most."""
+UNFINISHED = re.compile(r"\.[0-9a-f]{8}\.[0-9a-f]{8}\.tmp$")
+"""The end of the name of what is unfinished."""
 OLD = 24 * 3600
 """Seconds after which an unfinished file of another machine is a leftover."""
 
@@ -101,6 +109,7 @@ def write_output(file: Path, content: str | bytes, what: str, *, named: bool = T
         if target.name.endswith(SETTINGS) and _is_results(target.parent):
             raise UserError(_refused(what, file, "a results folder has chosen settings by such names", "-o"))
         target.parent.mkdir(parents=True, exist_ok=True)
+        _clear_unfinished(target)
         _replace(target, written)
     except (OSError, StoreFull) as error:
         reason = error.strerror if isinstance(error, OSError) else error.reason
@@ -236,6 +245,28 @@ def alone(lock: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None
         held.release()
 
 
+@contextlib.contextmanager
+def unfinished(target: Path) -> Iterator[Path]:
+    """A temporary folder beside a file or folder that is made in it and then moved; with it goes what was left there.
+
+    Those of processes that were killed while they made the same go, too, as `clear_leftovers` knows them.
+
+    Args:
+        target: what is made. The folder that it is to lie in is there.
+
+    Raises:
+        OSError: no folder can be made.
+    """
+    _clear_unfinished(target)
+    descriptor, made = _begin_folder(target)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
 def clear_leftovers(folder: Path) -> None:
     """Removes the unfinished files of processes that were killed while they wrote into a folder.
 
@@ -243,26 +274,45 @@ def clear_leftovers(folder: Path) -> None:
     other machines may not be seen here: their files are leftovers once they are old.
     """
     for file in folder.glob(".*.tmp"):
-        with contextlib.suppress(OSError):  # its writer, or another process, was quicker
-            here = file.name.split(".")[-3:-2] == [_machine()]
-            if here and sys.platform != "win32":
-                _remove_unless_locked(file)
-            elif time.time() - file.stat().st_mtime > OLD:
-                file.unlink()
+        _clear(file)
+
+
+def _clear_unfinished(target: Path) -> None:
+    """Removes the unfinished files and folders of killed processes that made one file or folder."""
+    for left in target.parent.glob(f".{glob.escape(_begun(target))}.*.tmp"):
+        if UNFINISHED.search(left.name):  # a file of the user's may begin and end like this
+            _clear(left)
+
+
+def _clear(left: Path) -> None:
+    """Removes an unfinished file or folder, unless a process may still write it."""
+    with contextlib.suppress(OSError):  # its writer, or another process, was quicker
+        here = left.name.split(".")[-3:-2] == [_machine()]
+        if here and sys.platform != "win32":
+            _remove_unless_locked(left)
+        elif time.time() - left.lstat().st_mtime > OLD:
+            _remove(left)
+
+
+def _remove(left: Path) -> None:
+    if left.is_symlink() or not left.is_dir():
+        left.unlink()
+    elif UNFINISHED.search(left.name):
+        shutil.rmtree(left)
 
 
 def _replace(file: Path, content: bytes, *, lasting: bool = True) -> None:
     with told_when_full(file.parent):
-        descriptor, unfinished = _begin(file)
+        descriptor, made = _begin(file)
         try:
             with os.fdopen(descriptor, "wb") as opened:
                 opened.write(content)
                 opened.flush()
                 if lasting:
                     os.fsync(descriptor)
-                os.replace(unfinished, file)  # while it is still locked
+                os.replace(made, file)  # while it is still locked
         except BaseException:
-            unfinished.unlink(missing_ok=True)
+            made.unlink(missing_ok=True)
             raise
     if lasting:
         _fsync_folder(file.parent)
@@ -271,20 +321,47 @@ def _replace(file: Path, content: bytes, *, lasting: bool = True) -> None:
 def _begin(file: Path) -> tuple[int, Path]:
     """A new locked file beside `file`."""
     while True:
-        unfinished = file.with_name(f".{file.name}.{_machine()}.{secrets.token_hex(4)}.tmp")
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        made = _unfinished_name(file)
+        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         _lock(descriptor, wait=True)
         if os.fstat(descriptor).st_nlink:
-            return descriptor, unfinished
+            return descriptor, made
         os.close(descriptor)  # `clear_leftovers` found it before it was locked
 
 
-def _remove_unless_locked(file: Path) -> None:
-    expect_plain(file)
-    descriptor = os.open(file, os.O_RDWR)
+def _begin_folder(target: Path) -> tuple[int | None, Path]:
+    """A new locked folder beside `target`; without a lock where no folder can be opened."""
+    while True:
+        made = _unfinished_name(target)
+        made.mkdir()
+        if sys.platform == "win32":
+            return None, made
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(made, os.O_RDONLY)
+            _lock(descriptor, wait=True)
+            if made.is_dir():
+                return descriptor, made
+            os.close(descriptor)  # another process found it before it was locked
+
+
+def _unfinished_name(target: Path) -> Path:
+    """A new name of what is unfinished."""
+    return target.parent / f".{_begun(target)}.{_machine()}.{secrets.token_hex(4)}.tmp"
+
+
+def _begun(target: Path) -> str:
+    """The beginning of the name of what is unfinished: that of the target, cut where no file could have the whole."""
+    return os.fsdecode(os.fsencode(target.name)[:LONGEST])
+
+
+def _remove_unless_locked(left: Path) -> None:
+    is_folder = stat.S_ISDIR(left.lstat().st_mode)
+    if not is_folder:
+        expect_plain(left)
+    descriptor = os.open(left, os.O_RDONLY if is_folder else os.O_RDWR)
     try:
         if _lock(descriptor, wait=False):
-            file.unlink()
+            _remove(left)
     finally:
         os.close(descriptor)
 

@@ -1,12 +1,28 @@
 """Files that users ask for."""
 
 import os
+import re
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
-from routebench.atomic import write_output
+from routebench.atomic import OLD, unfinished, write_output
 from routebench.errors import UserError
+
+PACKAGE = Path(__file__).parents[1] / "routebench"
+MAKES = """
+import os, signal, sys
+from pathlib import Path
+from routebench import atomic
+with atomic.unfinished(Path(sys.argv[1])) as made:
+    (made / "some").write_text("much")
+    print(made, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL) if sys.argv[2] == "dies" else sys.stdin.read()
+"""
 
 
 def test_output_is_replaced_by_a_whole_one_or_not_at_all(tmp_path, monkeypatch):
@@ -42,3 +58,38 @@ def test_a_pipe_is_written_to_and_stays(tmp_path):
     reader.join(10)
     assert read == ["new"]
     assert pipe.is_fifo()
+
+
+def maker(target, how):
+    """A process that makes something in an unfinished folder, and the folder."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, "-c", MAKES, target, how], **pipes)
+    return process, Path(process.stdout.readline().strip())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such lock")
+@pytest.mark.parametrize("name", ["new", "[a] *", "n" * 250])
+def test_what_a_killed_process_left_goes_when_the_same_is_made_again(tmp_path, name):
+    target = tmp_path / name
+    mine, foreign = (tmp_path / f".{name[:200]}.{end}.tmp" for end in ("mine", f"{'0' * 8}.{'1' * 8}"))
+    mine.mkdir()
+    foreign.mkdir()  # of another machine
+    alive, held = maker(target, "lives")
+    with alive:
+        dead, left = maker(target, "dies")
+        with dead:
+            dead.communicate()
+        assert (left / "some").exists()
+        with unfinished(target) as made:
+            assert {*tmp_path.iterdir()} == {made, held, mine, foreign}
+        os.utime(foreign, (time.time() - OLD - 60,) * 2)
+        write_output(target, "text", "the table")
+        assert {*tmp_path.iterdir()} == {target, held, mine}
+        alive.communicate("")
+    assert {*tmp_path.iterdir()} == {target, mine}
+
+
+def test_folders_that_become_what_is_asked_for_are_made_in_one_way():
+    """A command that was killed else leaves gigabytes under a hidden name, for ever."""
+    made = {str(file) for file in PACKAGE.rglob("*.py") if re.search(r"TemporaryDirectory\(.*dir=", file.read_text())}
+    assert not made

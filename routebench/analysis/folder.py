@@ -2,8 +2,6 @@
 
 import contextlib
 import json
-import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +18,7 @@ from routebench.analysis._method import CONTROL
 from routebench.analysis._runs import Runs
 from routebench.analysis.palette import colours_of
 from routebench.catalogue import catalogue, shipped_version
+from routebench.engine.isolation import Scratch
 from routebench.engine.merge import Unequal, merge, opened
 from routebench.engine.results import SAME_DATA, Record, Records, Store, existing, is_packed, tuning_of
 from routebench.errors import UserError, shown
@@ -308,16 +307,16 @@ ADVICE = "results of two machines are not paired by seed: `rank` compares gains 
 def _together(path: Path, beside: Path) -> Folder:
     """The results of two folders as of one, which lasts as long as the store that reads it."""
     stores = opened([path, beside])
-    made = tempfile.mkdtemp(prefix="routebench-")
+    made = Scratch()
     with contextlib.ExitStack() as undo:
-        undo.callback(shutil.rmtree, made, ignore_errors=True)
+        undo.callback(made.cleanup)
         try:
-            merged = merge(stores, Path(made) / "results", networks=False)
+            merged = merge(stores, Path(made.name) / "results", networks=False)
         except Unequal as error:
             raise Unequal(error.what, ADVICE) from error
         found = open_folder(merged.folder)
         undo.pop_all()
-    weakref.finalize(found.store, shutil.rmtree, made, ignore_errors=True)
+    weakref.finalize(found.store, made.cleanup)
     found.store.warnings += merged.warnings
     found.store.warnings += [
         f"failed, and has a result in the other folder, which counts: {one}" for one in merged.replaced

@@ -14,10 +14,9 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from routebench.atomic import alone
+from routebench.atomic import alone, unfinished
 from routebench.cache import cache_folder
 from routebench.data.seal import expect_unsealed
 from routebench.data.torchvision_import import import_torchvision
@@ -179,7 +178,7 @@ def _download(published: Published, root: Path) -> None:
     folder = root / published.folder
     lock = root / f".{published.name}.lock"
     try:
-        with _made(folder), alone(lock), TemporaryDirectory(dir=root, prefix=".download-") as fresh:
+        with _made(folder), alone(lock), unfinished(root / published.name) as fresh:
             if not _missing(published, root):  # another process was faster
                 return
             if published.archive and (root / published.archive).is_file():
@@ -189,7 +188,7 @@ def _download(published: Published, root: Path) -> None:
                 for arguments in published.downloads:
                     fetch(fresh, download=True, **arguments)
             for file in _missing(published, root):
-                (Path(fresh) / published.folder / file).replace(folder / file)
+                (fresh / published.folder / file).replace(folder / file)
     except DOWNLOAD_FAILURES as error:
         reason = textwrap.shorten(" ".join(str(error).split()) or type(error).__name__, 200)
         missing = ", ".join(absent := _missing(published, root))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from routebench.atomic import expect_place, told_when_full, write_text
+from routebench.atomic import expect_place, told_when_full, unfinished, write_text
 from routebench.engine.agreement import compare
 from routebench.engine.results import (
     NOT_RUN,
@@ -120,8 +119,8 @@ def merge(stores: Sequence[Store], folder: Path, *, networks: bool = True) -> Me
     found.plans, found.fits = len(plans), len(fits)
     with told_when_full(folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".merging-", dir=folder.parent) as made:
-            whole = Path(made) / "results"
+        with unfinished(folder) as made:
+            whole = made / "results"
             for part in ("plans", "records", "arrays", *(f"fits/{key}" for key in fits)):
                 (whole / part).mkdir(parents=True)
             for file, place in (*_files(chosen), *_files_of(fits)):

@@ -6,7 +6,6 @@ raw outputs and plans. Each record keeps the file that it was made from, word fo
 
 import json
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from routebench.atomic import expect_place, told_when_full, write_text
+from routebench.atomic import expect_place, told_when_full, unfinished, write_text
 from routebench.engine.results import (
     RECORD,
     SCHEMA,
@@ -91,8 +90,8 @@ def migrate(results: Path, folder: Path) -> Migrated:
     identities = _identities(plans, records, found)
     with told_when_full(folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".migrating-", dir=folder.parent) as made:
-            whole = Path(made) / "results"
+        with unfinished(folder) as made:
+            whole = made / "results"
             for part in ("plans", "records", "arrays"):
                 (whole / part).mkdir(parents=True)
             _write_records(files, whole, records, identities, found)
@@ -101,8 +100,8 @@ def migrate(results: Path, folder: Path) -> Migrated:
                 _write_settings(file, whole / file.name, found)
             write_text(whole / "schema.json", json.dumps({"schema": SCHEMA}))
             if is_packed(results):
-                pack(whole, Path(made) / "pack")
-                whole = Path(made) / "pack"
+                pack(whole, made / "pack")
+                whole = made / "pack"
             if folder.exists():
                 folder.rmdir()
             whole.rename(folder)

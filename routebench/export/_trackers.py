@@ -4,7 +4,6 @@ import contextlib
 import logging
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -209,8 +208,8 @@ def write_runs(folder: Folder, choice: Choice, name: str, output: Path) -> int:
         return 0
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".export-", dir=output.parent) as made:
-            tracker = Tracker(name, Path(made) / "whole", choice.metric)
+        with atomic.unfinished(output) as made:
+            tracker = Tracker(name, made / "whole", choice.metric)
             for record in records:
                 tracker.write(record)
             os.replace(tracker.folder, output)

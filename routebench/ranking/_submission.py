@@ -3,7 +3,6 @@
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -187,8 +186,8 @@ def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[st
     (spec,) = wanted.asked.plugins
     files = _files_of(spec)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".submission-", dir=folder.parent) as made:
-        whole = Path(made) / "whole"
+    with atomic.unfinished(folder) as made:
+        whole = made / "whole"
         _write_results(claim, whole)
         claim.settings.write(whole / SETTINGS)
         _copy(files, whole / PLUGIN)

@@ -2,11 +2,7 @@
 
 import contextlib
 import errno
-import glob
 import re
-import shutil
-import tempfile
-import time
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +18,7 @@ from routebench.analysis._method import CONTROL
 from routebench.analysis._result import Analysis
 from routebench.analysis._table import Column, Printed
 from routebench.analysis.figures import inline_svg, literal, save_svg, to_svg
-from routebench.atomic import OLD, write_text
+from routebench.atomic import unfinished, write_text
 from routebench.received import read_plain
 from routebench.registry import analyses
 from routebench.report._asking import Broken, checked, guarded
@@ -110,20 +106,17 @@ def replace_files(blocks: Iterable[Block], beside: Path, earlier: Set[str], betw
         StoreFull: the disk is full. The earlier files are as they were.
     """
     beside.parent.mkdir(parents=True, exist_ok=True)
-    for left in beside.parent.glob(f".{glob.escape(beside.name)}.*.tmp"):  # of a process that was killed
-        if time.time() - left.lstat().st_mtime > OLD:
-            shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f".{beside.name}.", suffix=".tmp", dir=beside.parent) as made:
+    with unfinished(beside) as made:
         for block in blocks:
-            _write(block, Path(made))
-        names = {file.name for file in Path(made).iterdir()}
+            _write(block, made)
+        names = {file.name for file in made.iterdir()}
         if taken := [name for name in names if (beside / name).is_dir() and not (beside / name).is_symlink()]:
             raise IsADirectoryError(errno.EISDIR, f"{taken[0]!r} in {beside.name!r} is a folder")
         if names:
             beside.mkdir(exist_ok=True)
         between()
         for name in names:
-            (Path(made) / name).replace(beside / name)
+            (made / name).replace(beside / name)
         for name in earlier - names:
             with contextlib.suppress(FileNotFoundError, IsADirectoryError, PermissionError):
                 (beside / name).unlink()

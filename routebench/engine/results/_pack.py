@@ -9,14 +9,13 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
-from routebench.atomic import PACKED, PARTS, SETTINGS, expect_place, told_when_full, write_bytes, write_text
+from routebench.atomic import PACKED, PARTS, SETTINGS, expect_place, told_when_full, unfinished, write_bytes, write_text
 from routebench.cache import CHOOSE_A_FOLDER, cache_folder
 from routebench.engine.results._index import stamp
 from routebench.engine.results._record import SCHEMA
@@ -71,13 +70,13 @@ def pack(results: Path, folder: Path, *, networks: bool = False) -> int:
     count, settings = 0, _settings_for(folder, results)
     with told_when_full(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".packing-", dir=folder) as made:
+        with unfinished(folder / RECORDS) as made:
             wanted = [name for name in HELD if networks or name != NETWORKS]
             for name in wanted:
-                count += _write(Path(made) / name, _held_in(results, HELD[name]))
+                count += _write(made / name, _held_in(results, HELD[name]))
             _write_settings(settings, folder)
             for name in reversed(wanted):  # the records last: with them the folder counts as a pack
-                os.replace(Path(made) / name, folder / name)
+                os.replace(made / name, folder / name)
     return count
 
 
@@ -99,20 +98,20 @@ def _unpack(packed: Path, folder: Path, *, with_settings: bool) -> int:
     try:
         with told_when_full(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder) as made:
+            with unfinished(folder / "plans") as made:
                 for part in ENDINGS:
-                    (Path(made) / part).mkdir()
+                    (made / part).mkdir()
                 held = [name for name in HELD if name != NETWORKS or os.path.lexists(packed / name)]
                 for name, content in (file for one in held for file in _content(packed / one)):
-                    (Path(made) / name).parent.mkdir(parents=True, exist_ok=True)
-                    (Path(made) / name).write_bytes(content)
+                    (made / name).parent.mkdir(parents=True, exist_ok=True)
+                    (made / name).write_bytes(content)
                     schemas |= {int(found[1])} if (found := _SCHEMA.match(content)) else set()
                     count += 1
-                write_text(Path(made) / "schema.json", json.dumps({"schema": min(schemas)}))
+                write_text(made / "schema.json", json.dumps({"schema": min(schemas)}))
                 _write_settings(settings, folder)
-                fits = [name for name in ("fits",) if (Path(made) / name).exists()]
+                fits = [name for name in ("fits",) if (made / name).exists()]
                 for name in ("schema.json", *fits, *reversed(ENDINGS)):  # without plans, the last, nothing is planned
-                    os.replace(Path(made) / name, folder / name)
+                    os.replace(made / name, folder / name)
     except BaseException:
         if is_new:
             with contextlib.suppress(OSError):  # there was no room for it
@@ -182,12 +181,12 @@ def files_of(folder: Path) -> Path:
 
 def _copy(packed: Path, copy: Path) -> None:
     """Makes the copy of a pack, in place of one that is damaged."""
-    with tempfile.TemporaryDirectory(dir=copy.parent) as made:
-        whole = Path(made) / "whole"
+    with unfinished(copy) as made:
+        whole = made / "whole"
         _unpack(packed, whole, with_settings=False)  # these are no part of the pack: they may come and go beside it
         write_text(whole / COPIED, json.dumps(_stamps(whole)))
         with contextlib.suppress(FileNotFoundError):
-            os.replace(copy, Path(made) / "before")
+            os.replace(copy, made / "before")
         os.replace(whole, copy)
 
 
