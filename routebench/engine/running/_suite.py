@@ -96,7 +96,7 @@ class PlannedRun:
 
     @property
     def remarks(self) -> list[str]:
-        """How many images are taken of the data, and what is not used of it, a line each."""
+        """Lines on how many images are taken of the data, and on what is not used of it."""
         way = "" if self.preset.endswith(TRIALS) else "; --data take:NUMBER:NAME takes another number"
         return [*([f"takes {self.plan.taken}{way}"] if self.plan.taken else []), *filter(None, [self.plan.left_out])]
 
