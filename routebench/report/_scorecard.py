@@ -11,6 +11,7 @@ from itertools import combinations
 from operator import attrgetter
 from statistics import median
 
+import numpy as np
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Estimate, Method, Runs, Verdict, highest_tiers, wording
@@ -18,6 +19,7 @@ from routebench.report._questions import Key, Question, key_of, questions_of, to
 
 WIDTH, MIDDLE = 150.0, 75.0  # of the drawing of a cell, px
 EDGE = 3.0
+FAR = 3.0  # times the upper quartile of a column's differences; what is larger is drawn at the edge
 NAMED = 3  # methods in a title; more are counted
 OPPOSITE = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
 MOST = 7  # questions; with the method and its rank they fit 1400 pixels
@@ -48,6 +50,11 @@ class Mark:
     high: float | None = None
     explored: bool = False
     small: str = ""
+
+    @property
+    def beyond(self) -> int:
+        """Side on which the difference lies outside of the drawing: -1 for the left, 1 for the right, 0 for none."""
+        return 0 if self.dot is None else (self.dot == WIDTH - EDGE) - (self.dot == EDGE)
 
 
 @dataclass(frozen=True)
@@ -383,11 +390,13 @@ def _prespecified(questions: Iterable[Question]) -> set[Key]:
 
 
 def _reach(question: Question, methods: Iterable[Method], main: set[Key]) -> float:
-    """Half of the width of a column, in its unit: covers all shown means and a typical interval."""
+    """Half of the width of a column, in its unit: covers a typical interval, and all means but those far off."""
     shown = [question.gains[key_of(one)] for one in methods if key_of(one) in main and key_of(one) in question.gains]
     halves = [gain.half_width for gain in shown if gain.half_width > 0]
     usual = median(halves) if halves else 0.0
-    return max([1.12 * abs(gain.mean) for gain in shown] + [1.6 * usual, 1e-9])
+    sizes = [abs(gain.mean) for gain in shown] or [0.0]
+    most = FAR * float(np.quantile(sizes, 0.75)) or max(sizes)
+    return max(1.12 * min(max(sizes), most), 1.6 * usual, 1e-9)
 
 
 def _mark(question: Question, method: Method, reach: float) -> Mark | None:

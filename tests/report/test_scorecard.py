@@ -53,6 +53,15 @@ def test_a_cell_is_the_gain_and_is_coloured_where_it_is_significant() -> None:
     assert base.value.startswith("90.")
 
 
+def test_a_method_that_is_far_off_stands_at_the_edge_and_leaves_the_others_room() -> None:
+    near = {"dynamic": 91.0, "em": 90.5, "none": 90.2, "cnn": 91.2, "uniform": 90.0}
+    found = [scorecard_of([accuracy(runs_with(**near, random=random))]) for random in (90.1, 20.0)]
+    plain, far = ({label: marks(card, label)[0] for label in (*near, "random")} for card in found)
+    assert not any(mark.beyond for mark in plain.values())
+    assert {label: mark.beyond for label, mark in far.items() if mark.beyond} == {"random": -1}
+    assert far["cnn"].dot - MIDDLE > 0.25 * MIDDLE
+
+
 def test_two_presets_of_one_suite_are_two_questions() -> None:
     runs = runs_with(dynamic=97.5, uniform=90.0)
     card = scorecard_of([accuracy(runs), accuracy(replace(runs, preset="mine"), "mine")])
