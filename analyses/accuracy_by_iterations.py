@@ -1,5 +1,6 @@
 """Test accuracy against the number of routing iterations; uniform routing is a line across."""
 
+import math
 from collections.abc import Set
 
 from matplotlib.axes import Axes
@@ -51,7 +52,10 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
             Column("Accuracy, %", "mean", "±0.2"),
             finished(),
         ),
-        notes=(f"Dashed: uniform routing. Grey: others. Bars: {' or '.join(map(wording.interval_in_words, kinds))}.",),
+        notes=(
+            f"Dashed: uniform routing. Grey: others. Bars: {' or '.join(map(wording.interval_in_words, kinds))}.",
+            "↓: a mean below the axis.",
+        ),
         alternative="Lines of test accuracy over T, a panel for each method.",
     )
 
@@ -78,13 +82,22 @@ def _draw(grid: list[Axes], lines: DataFrame, flat: DataFrame, runs: Runs) -> No
     level = {
         method: cell for method, cell in zip(flat["method"], flat["mean"], strict=True) if method.label == BASELINE
     }
-    seen = [end for cell in (*lines["mean"], *level.values()) for end in (cell.mean, cell.low, cell.high)]
+    cells = [*lines["mean"], *level.values()]
+    lowest = figures.lowest_shown([cell.mean for cell in cells])
+    ends = [end for cell in cells if cell.mean >= lowest for end in (cell.mean, cell.low, cell.high)]
+    seen = [max(end, lowest) for end in ends if math.isfinite(end)]
     for axes, method in zip(grid, dict.fromkeys(lines["method"]), strict=False):  # the last row may not be full
         figures.accuracy_axis(axes, seen)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
         axes.grid(visible=False, axis="x")
         if base := base_of(method, BASELINE, level):
             axes.axhline(level[base].mean, color=palette.MUTED, linewidth=1.2, linestyle=(0, (5, 3)))
+        for row in lines[lines["method"] == method].to_dict("records"):
+            if row["mean"].mean < lowest:
+                axes.text(
+                    row["T"], 0.04, f"↓ {row['mean'].mean:.0f}",
+                    transform=axes.get_xaxis_transform(), ha="center", fontsize=8, color=runs.colour(method),
+                )  # fmt: skip
     figures.multiples(grid, lines, "T", "mean", runs.colour)
     grid[0].figure.supxlabel("routing iterations T", fontsize=9)
     grid[0].figure.supylabel("test accuracy, %", fontsize=9)

@@ -8,7 +8,6 @@ from itertools import combinations
 from textwrap import fill
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from pandas import DataFrame
@@ -49,9 +48,6 @@ WIDE = 44  # characters of a panel's title in a line
 LETTER, HEIGHT, MARK = 5.0, 10.0, 4.0  # mean width of a letter, height of a line, half of a mark; in points
 CORNERS = ((6, 3), (6, -11), (-12, 3), (-12, -11))
 STEP, FIT = "training step, ms", "fit, s"
-FAR, POINTS = 2.0, 2.0
-"""A mean stands at the lower edge, so that others can be seen, if it is further below the best than so many times the
-lower quartile is, and than so many points."""
 EDGE, LINE = 0.03, 0.06  # the lowest name of a method at the edge, and the step to the next; shares of the height
 FRONT, OPEN, DOMINATED = "front", "not told apart", "dominated"
 
@@ -101,8 +97,7 @@ class Front:
     @property
     def lowest(self) -> float:
         """The mean below which a method is too far off to be drawn in its place."""
-        means = [float(mean) for mean in self.table["mean"]]
-        return max(means) - max(FAR * (max(means) - float(np.quantile(means, 0.25))), POINTS)
+        return figures.lowest_shown([float(mean) for mean in self.table["mean"]])
 
 
 def _title(runs: Runs) -> str:

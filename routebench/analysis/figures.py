@@ -45,6 +45,7 @@ PICTURE = re.compile(r'"data:image/png;base64,\s*([A-Za-z0-9+/=\s]+)"')
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "h")
 
 BARS: Mapping[str, Any] = {"linewidth": 1.4, "alpha": 0.7}
+FAR, POINTS = 2.0, 2.0  # of `lowest_shown`
 TICKS = (0, 20, 40, 60, 70, 80, 85, 90, 95, 97, 98, 99, 99.5, 99.9)  # %
 LEADER = {"arrowstyle": "-", "lw": 0.7, "alpha": 0.6, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
 
@@ -285,6 +286,18 @@ def spread(wanted: Mapping[str, float], heights: Mapping[str, float]) -> dict[st
         placed[place] = min(placed[place], ceiling)
         ceiling = placed[place] - (gaps[place - 1] if place else 0.0)
     return dict(zip(names, placed, strict=True))
+
+
+def lowest_shown(means: Sequence[float]) -> float:
+    """The mean below which a method is too far off to be drawn in its place, so that the others can be told apart.
+
+    It is further below the best than `FAR` times the lower quartile is, and than `POINTS`.
+
+    Args:
+        means: those of all methods of a figure, in %. NaN does not count.
+    """
+    known = [mean for mean in means if math.isfinite(mean)] or [0.0]
+    return max(known) - max(FAR * (max(known) - float(np.quantile(known, 0.25))), POINTS)
 
 
 def accuracy_axis(axes: Axes, values: Sequence[float]) -> None:

@@ -118,6 +118,16 @@ def test_accuracy_by_iterations_has_a_panel_for_each_method_with_iterations(
     assert heads == [label for label, (counts, *_) in METHODS.items() if counts != [None]]
 
 
+def test_accuracy_by_iterations_names_a_collapsed_mean_and_keeps_the_scale_of_the_others() -> None:
+    plain = {**METHODS, "dynamic": ([1, 2], "method", "capsnet-small", [95.0, 95.5])}
+    fallen = {**METHODS, "dynamic": ([1, 2], "method", "capsnet-small", [95.0, 12.0])}
+    sets = [made_up_runs(made_up_records(methods=methods, failures=False)) for methods in (plain, fallen)]
+    whole, cut = ([*analyses["accuracy-by-iterations"](runs).figure.axes] for runs in sets)
+    assert cut[0].get_ylim()[0] == pytest.approx(whole[0].get_ylim()[0], abs=0.5)
+    assert [text.get_text() for axes in cut for text in axes.texts if "↓" in text.get_text()] == ["↓ 12"]
+    assert not any("↓" in text.get_text() for axes in whole for text in axes.texts)
+
+
 def test_accuracy_by_iterations_has_no_panel_of_a_method_with_one_t() -> None:
     records = [one for one in made_up_records() if one["label"] != "em" or one["identity"]["iterations"] == 2]
     analysis = analyses["accuracy-by-iterations"](made_up_runs(records))
