@@ -17,7 +17,7 @@ from routebench.analysis import BASELINE, Method
 from routebench.engine import reproduce
 from routebench.engine.agreement import Agreement, compare
 from routebench.engine.isolation import Scratch
-from routebench.engine.results import NOT_RUN, TRIALS, Record, Store, preset_in_words, unpack
+from routebench.engine.results import NOT_RUN, TRIALS, Identity, Record, Store, distinct, preset_in_words, unpack
 from routebench.engine.suites import METHOD, Cell, ChosenSettings, load_suite
 from routebench.errors import UserError
 from routebench.options import RankOptions
@@ -102,10 +102,11 @@ def verify(folder: Path, count: int, draw: int, say: Callable[[str], None], besi
         try:
             claim = claim_of(wanted)
             faults = [*_other_plans(about, claim)]
+            faults += _made_otherwise(claim.store, claim.cells) if faults else ()
             _plan_anew(claim)
             standing, more = inspected(claim, known)
         except UserError as error:
-            return Verification(about, None, {}, 0, (str(error),))
+            return Verification(about, None, {}, 0, (str(error), *_made_otherwise(Store(own), _trials_of(wanted))))
         faults += [*more, *_other_settings(folder, claim)]
         if faults:
             return Verification(about, None, {}, len(claim.cells), tuple(faults))
@@ -202,6 +203,38 @@ def _plan_anew(claim: ClaimedPlace) -> None:
         file.unlink()
     for stage in claim.stages:
         stage.write_plan()
+
+
+def _trials_of(wanted: Wanted) -> list[Cell]:
+    """The trials of a method as they are planned here; none where they cannot be."""
+    try:
+        return [cell for plan, *_ in wanted.trials().plans for cell in plan.cells]
+    except UserError:  # such as of code that does not import
+        return []
+
+
+def _made_otherwise(store: Store, cells: Iterable[Cell]) -> Iterator[str]:
+    """Tells in what the runs of a submission differ from those that its code plans here, such as versions of parts.
+
+    Args:
+        store: the submission's results.
+        cells: the runs that its code plans.
+    """
+    here = {_place(cell.identity): cell.identity for cell in cells}
+    then = (cell.identity for plan in store.plans() for cell in plan.cells if _place(cell.identity) in here)
+    found: dict[str, str] = {}
+    for one in then:
+        before, now = (distinct(known.as_dict()) for known in (one, here[_place(one)]))
+        for key in sorted(before.keys() | now.keys()):
+            if before.get(key) != now.get(key):
+                found.setdefault(key, f"{before.get(key)!r:.80} in its plans, {now.get(key)!r:.80} here")
+    if found:
+        yield f"it was made otherwise than its code is planned here: {'; '.join(map(': '.join, found.items()))}"
+
+
+def _place(known: Identity) -> tuple[object, ...]:
+    """The facts by which a trial is found again, whatever it was made with."""
+    return known.is_trial, known.method, known.model, known.iterations, known.seed, str(known.options.get("trial"))
 
 
 def _other_plans(about: Mapping[str, Any], claim: ClaimedPlace) -> Iterator[str]:

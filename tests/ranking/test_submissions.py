@@ -322,6 +322,22 @@ def test_runs_that_lean_to_one_side_together_are_told(ranked, role, apart, leans
     assert ["rounding has no side" in line for line in leaning(pairs)] == [True] * leans
 
 
+def test_what_was_made_with_other_code_or_another_version_is_told_apart_from_missing_runs(folder, board, monkeypatch):
+    file = folder / "sent" / "plugin" / "sharper.py"
+    before = file.read_text()
+    for text, told in (
+        (before + "X = 1\n", "planned here: source: '"),
+        (before, "planned here: versions: None in its"),
+    ):
+        file.write_text(text)
+        reseal(folder, lambda content: content["files"].update({"plugin/sharper.py": submission._sum(file)}))
+        if text == before:
+            assert ranking.verify(folder / "sent", 0, 1, print, board[1]).holds
+            monkeypatch.setitem(recipe.VERSIONS, "selection", {"last": 2})
+        found = ranking.verify(folder / "sent", 0, 1, print, board[1])
+        assert [told in fault for fault in found.faults].count(True) == 1
+
+
 def test_a_file_in_a_folder_of_compiled_code_is_found(folder, verify):
     """It can be imported like any other."""
     hidden = folder / "sent" / "plugin" / "__pycache__" / "more.py"
