@@ -14,7 +14,7 @@ Each way of measuring has a test of its own; `TESTS` names them for readers.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -39,6 +39,7 @@ TESTS = {
     "counted": "counted, no test needed",
     "accepted": "held against the tolerance",
 }
+LATEST = datetime.max.replace(tzinfo=UTC)
 NOT_IN_TURN = (
     "BASE and HEAD were not measured in turn, so that nothing tells noise from change; "
     "`python -m routebench alternate` measures them so"
@@ -160,7 +161,7 @@ def changes_by_round(series: PairedSeries) -> FloatArray:
     if _at_one_time(series):
         return np.array([])
     in_time = sorted(
-        (str(getattr(pair, side).provenance.get("finished")), side, float(np.log(values[seed]).mean()))
+        (ended(getattr(pair, side).provenance) or LATEST, side, float(np.log(values[seed]).mean()))
         for side, values in (("base", series.base), ("head", series.head))
         for seed, pair in series.cells.items()
     )

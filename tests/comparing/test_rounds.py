@@ -1,5 +1,6 @@
 """How often the verdict on times is right, on simulated rounds with the structure that real ones have."""
 
+from datetime import datetime, timedelta, timezone
 from functools import partial
 
 import numpy as np
@@ -26,9 +27,13 @@ LOADED, CALM = 0.05, 0.02
 """Standard deviations as measured with seven busy processes on two cores, and with none."""
 
 
-def pair(number, order=("{0:02d}.0", "{0:02d}.1")):
-    """Of round `number`; `order` says when each side ended."""
-    cells = (MeasuredCell("", "", "ok", "", IDENTITY, 0, {"finished": when.format(number)}, ()) for when in order)
+def pair(number, order=("{0:02d}.0", "{0:02d}.1"), zones=(0, 0)):
+    """Of round `number`; `order` says in which hour each side ended, `zones` by whose clock its record tells it."""
+    ends = [
+        datetime.fromtimestamp(1e9 + 3600 * float(when.format(number)), timezone(timedelta(hours=zone)))
+        for when, zone in zip(order, zones, strict=True)
+    ]
+    cells = (MeasuredCell("", "", "ok", "", IDENTITY, 0, {"finished": end.isoformat()}, ()) for end in ends)
     return CellPair(ADDRESS, *cells, "", "")
 
 
@@ -83,8 +88,9 @@ def test_a_change_of_all_methods_is_called_so_and_of_most_is_not():
     [(("{0:02d}.0", "{0:02d}.1"), 4), (("0.{0:02d}", "1.{0:02d}"), 1), (("{0:02d}.1", "{0:02d}.0"), 4)],
     ids=["in turn", "one after the other", "head first"],
 )
-def test_a_round_is_a_turn_of_each_side(order, rounds):
+@pytest.mark.parametrize("zones", [(0, 0), (0, 5.5), (-8, 1)])
+def test_a_round_is_a_turn_of_each_side(order, rounds, zones):
     """Seeds that one side measures before the other side's turn are one value: the drift between is in all of them."""
     base, head = ({number: np.array([value]) for number in range(4)} for value in (1.0, 2.0))
-    setting = PairedSeries(GROUP, "em", 1, "", base, head, {number: pair(number, order) for number in range(4)})
+    setting = PairedSeries(GROUP, "em", 1, "", base, head, {number: pair(number, order, zones) for number in range(4)})
     assert changes_by_round(setting) == pytest.approx([np.log(2)] * rounds)
