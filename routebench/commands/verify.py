@@ -43,6 +43,7 @@ def command(submission: Path, runs: int, draw: int | None, beside: Path | None) 
         for line in agreement.lines():
             tell(f"{found.names[key]}: {line}")
     if found.standing is not None:
+        tell(f"{found.standing.board.title}; published results: {found.standing.origin}")
         for line in told(found.standing):
             tell(line)
     if found.agreements:
@@ -56,7 +57,13 @@ def command(submission: Path, runs: int, draw: int | None, beside: Path | None) 
         for key, one in found.agreements.items()
     }
     place = [] if found.standing is None else told(found.standing)
-    known = {"holds": found.holds, "faults": found.faults, "draw": number, "runs": found.runs}
-    answer(lambda: known | {"place": place, "agreements": agreements})
+    known = {
+        "holds": found.holds,
+        "board": found.about["board"],
+        "faults": found.faults,
+        "draw": number,
+        "runs": found.runs,
+    }
+    answer(lambda: known | {"board": found.about["board"], "place": place, "agreements": agreements})
     tell("nothing speaks against it" if found.holds else "the submission does not hold")
     sys.exit(0 if found.holds else DIFFERS)

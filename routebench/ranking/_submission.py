@@ -285,6 +285,9 @@ def about_of(folder: Path) -> tuple[dict[str, Any], str]:
     for name in LONGEST:
         if (name in content or name not in OPTIONAL) and (fault := _fault_of_text(name, content.get(name))):
             raise UserError(f"{str(folder)!r}: {ABOUT}: {name}: {fault}")
+    suite, colon, _ = content["board"].rpartition(":")
+    if colon and Path(os.path.realpath(suite)).is_relative_to(os.path.realpath(folder)):
+        raise UserError(f"{str(folder)!r}: expected a board of others, got {content['board']!r}, a suite in itself")
     files = content.get("files")
     if not isinstance(files, dict) or not {*PACKED, SETTINGS} <= files.keys():
         raise UserError(f"{str(folder)!r}: expected a list of files with {', '.join(PACKED)} and {SETTINGS}")

@@ -135,6 +135,7 @@ def test_a_submission_is_verified_from_its_files_alone(folder, submit, verify):
     found = verify("--draw", "5", "--runs", "2")
     assert found.code == 0, found
     assert "nothing speaks against it" in found.out and "★ Sharper: place" in found.out
+    assert "tiny.toml:quick: suite tiny, preset quick; published results: /" in found.out
     assert found.out.count("numbers agree to the last digit") == 2
     assert "2 of 8 trials and runs; if 1 of all were false, a draw would miss them with a chance of 75 %" in found.out
 
@@ -364,6 +365,7 @@ def test_changed_code_in_a_submission_is_found(folder, verify):
         (lambda content: content["files"].pop("settings.json"), "list of files"),
         (lambda content: content["files"].pop("plugin/sharper.py"), "not among the files that it lists"),
         (lambda content: content.update(board="quik"), "did you mean 'quick'"),
+        (lambda content: content.update(board="sent/plugin/easy.toml:quick"), "expected a board of others, got 'sent/"),
     ],
 )
 def test_a_submission_of_another_form_is_told_in_one_line(folder, verify, change, told):
