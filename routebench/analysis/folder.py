@@ -49,7 +49,7 @@ class Folder:
         parts: one per suite, preset, data set and model, the newest plan first.
         plans: for each part, by its name, the plan file's content without its runs; in `tunings` how all its plans
             chose settings, the newest first; in `budgets` the methods by what they had, where that differs; in `added`
-            the number of configurations to which seeds were added.
+            the number of configurations to which seeds were added; in `margins` other margins that plans had earlier.
         origins: the folders that it was put together from, the user's own first; empty where it is one.
     """
 
@@ -125,13 +125,37 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
         parts.append(part)
         others = [content[name] for name in reversed([*cells["plan"].unique()])]
         tunings = [*filter(None, map(tuning_of, [facts, *others]))]
-        more = {"tunings": tunings, "budgets": _budgets(part, content), "added": _with_added_seeds(part, begun, kept)}
+        more = {"margins": _earlier_margins(facts, content, [*map(kept.get, cells["cell"])]), "tunings": tunings}
+        more |= {"budgets": _budgets(part, content), "added": _with_added_seeds(part, begun, kept)}
         plans[part.name] = {**facts, **more}
         if len({one.trials for one in tunings}) > 1:  # no number holds for all methods
             parts[-1] = replace(part, trials=None)
     if not parts:  # plans of no method and no model, which no suite makes
         raise NothingPlanned(path, store.warnings)
     return Folder(store, kept, tuple(parts), plans)
+
+
+def _earlier_margins(
+    plan: Mapping[str, Any], content: Mapping[str, Mapping[str, Any]], records: Sequence[Record | None]
+) -> list[float]:
+    """Other margins that earlier plans of a part had, where runs had ended when the newest plan was made.
+
+    Args:
+        plan: the newest plan of the part.
+        content: the plans by name, the oldest first.
+        records: those of its runs.
+    """
+    ends = [str(record.provenance.get("finished", "")) for record in records if record is not None]
+    if "primary" not in plan or not any(end < plan["created"] for end in ends):
+        return []
+    same = [one["primary"] for one in content.values() if one.get("primary") and _part_of(one) == _part_of(plan)]
+    margins = dict.fromkeys(one["margin"] for one in same)
+    return [margin for margin in margins if margin != plan["primary"]["margin"]]
+
+
+def _part_of(plan: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Suite, preset and data set of a plan."""
+    return plan["suite"], plan["preset"], plan.get("settings", {}).get("data")
 
 
 def _budgets(part: Runs, content: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:

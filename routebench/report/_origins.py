@@ -123,6 +123,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
         told=(
             *_told(without_tuning(plan), runs, records),
             *_added(plan),
+            *_margins(plan),
             *runs.not_measured,
             *measured_elsewhere(runs),
         ),
@@ -248,6 +249,16 @@ def _added(plan: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"Seeds were added to {wording.plural(count, 'configuration')} when their first runs had ended. Intervals "
             "treat all seeds as planned at once: they are too narrow if results decided that seeds are added."
+        )
+
+
+def _margins(plan: Mapping[str, Any]) -> Iterator[str]:
+    """Tells that the margin of pre-specified comparisons was another before results were there."""
+    if before := plan.get("margins", ()):
+        told = " and ".join(f"{margin:g}" for margin in before)
+        yield (
+            f"The margin of pre-specified comparisons is {plan['primary']['margin']:g} points; earlier plans had {told}"
+            ", and runs had ended when it was changed. What it decides was not specified beforehand."
         )
 
 

@@ -192,3 +192,19 @@ def test_seeds_that_are_added_after_results_are_told(tmp_path, calls, told) -> N
     assert plan["added"] == told
     caveats = " ".join(origins_of(part, plan, folder.records(part), None).told)
     assert ("Seeds were added to 7 configurations" in caveats) == bool(told)
+
+
+@pytest.mark.parametrize(("margins", "told"), [((0.5, 2.0), [0.5]), ((2.0, 2.0), []), ((0.5, None), [])])
+def test_a_margin_that_is_changed_after_results_is_told(tmp_path, margins, told) -> None:
+    """What was decided with it was not specified beforehand."""
+    records = made_up_records(methods=FEW, failures=False)
+    for time, margin in zip((1, 8), margins, strict=True):
+        write_folder(tmp_path, records, f"quick{time}", time=time)
+        (file,) = (tmp_path / "plans").glob(f"*quick{time}*")
+        primary = {} if margin is None else {"primary": {"margin": margin, "first": 3, "pairs": []}}
+        file.write_text(sealed({**json.loads(file.read_text()), **primary, "preset": "quick"}))
+    (part,) = (folder := open_folder(tmp_path)).parts
+    plan = folder.plans[part.name]
+    assert plan["margins"] == told
+    caveats = " ".join(origins_of(part, plan, folder.records(part), None).told)
+    assert ("comparisons is 2 points; earlier plans had 0.5, and runs had ended" in caveats) == bool(told)
