@@ -3,7 +3,7 @@
 import contextlib
 import json
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -125,7 +125,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
         parts.append(part)
         others = [content[name] for name in reversed([*cells["plan"].unique()])]
         tunings = [*filter(None, map(tuning_of, [facts, *others]))]
-        more = {"margins": _earlier_margins(facts, content, [*map(kept.get, cells["cell"])]), "tunings": tunings}
+        more = {"margins": _earlier_margins(facts, content, map(kept.get, cells["cell"])), "tunings": tunings}
         more |= {"budgets": _budgets(part, content), "added": _with_added_seeds(part, begun, kept)}
         plans[part.name] = {**facts, **more}
         if len({one.trials for one in tunings}) > 1:  # no number holds for all methods
@@ -136,7 +136,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
 
 
 def _earlier_margins(
-    plan: Mapping[str, Any], content: Mapping[str, Mapping[str, Any]], records: Sequence[Record | None]
+    plan: Mapping[str, Any], content: Mapping[str, Mapping[str, Any]], records: Iterable[Record | None]
 ) -> list[float]:
     """Other margins that earlier plans of a part had, where runs had ended when the newest plan was made.
 
@@ -145,12 +145,12 @@ def _earlier_margins(
         content: the plans by name, the oldest first.
         records: those of its runs.
     """
-    ends = [str(record.provenance.get("finished", "")) for record in records if record is not None]
-    if "primary" not in plan or not any(end < plan["created"] for end in ends):
+    if not plan.get("primary"):
         return []
     same = [one["primary"] for one in content.values() if one.get("primary") and _part_of(one) == _part_of(plan)]
-    margins = dict.fromkeys(one["margin"] for one in same)
-    return [margin for margin in margins if margin != plan["primary"]["margin"]]
+    other = [margin for margin in dict.fromkeys(one["margin"] for one in same) if margin != plan["primary"]["margin"]]
+    ends = (str(record.provenance.get("finished", "")) for record in records if record is not None)
+    return other if other and any(end < plan["created"] for end in ends) else []
 
 
 def _part_of(plan: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -165,9 +165,14 @@ def _budgets(part: Runs, content: Mapping[str, Mapping[str, Any]]) -> dict[str, 
         part: the runs.
         content: the plans by name.
     """
+    of_plans = {
+        plan: known for plan in part.planned["plan"].unique() if (known := tuning_of(content[plan])) is not None
+    }
+    if len({(known.best, known.data) for known in of_plans.values()}) < 2:
+        return {}
     found: dict[tuple[str, str], dict[str, None]] = {}
     for plan, cell in zip(part.planned["plan"], part.planned["cell"], strict=True):
-        if part.tuning(cell) and (known := tuning_of(content[plan])) is not None:
+        if part.tuning(cell) and (known := of_plans.get(plan)) is not None:
             found.setdefault((known.best, known.data or SAME_DATA), {})[str(part.methods[cell].family)] = None
     several = len({data for _, data in found}) > 1
     told = {f"{best} on images of {data}" if several else best: [*names] for (best, data), names in found.items()}
