@@ -179,6 +179,8 @@ def measure(wanted: Wanted, tell: Teller) -> Measured:
 def expect_comparable(wanted: Wanted, known: PublishedBoard) -> Call:
     """Checks before anything is trained that uniform routing is planned as it was for the published results.
 
+    Its settings have to be those of the preset: chosen anew, they are others.
+
     Args:
         wanted: the method and its board.
         known: the published results.
@@ -194,6 +196,14 @@ def expect_comparable(wanted: Wanted, known: PublishedBoard) -> Call:
     base = next((cell.identity for cell in runs.cells if cell.label == BASELINE), None)
     if base is not None:
         expect_same(known, base)
+    ((trials, *_),) = wanted.trials(dry_run=True).plans
+    kept = [one.method for one in trials.kept.choices] if trials.kept else []
+    if BASELINE not in (*kept, parse(wanted.method).name):  # who asks for uniform routing itself hears of that
+        raise UserError(
+            f"{wanted.board.title}: expected a preset whose `settings` were chosen with the trials that the suite's "
+            f"[tuning] names, for {BASELINE} routing too, got none: it would be tuned anew, and could not be compared "
+            "with published results; `tune` chooses them"
+        )
     return call
 
 

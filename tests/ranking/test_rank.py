@@ -197,6 +197,22 @@ def test_other_settings_of_the_baseline_are_refused(board, ranked):
         standing_of(other, own, store, "sharper", None)
 
 
+@pytest.mark.parametrize(("old", "new"), [("settings =", "# "), ("trials = 2", "trials = 4")])
+def test_settings_that_would_be_chosen_anew_are_refused_before_anything_is_trained(board, tmp_path, old, new):
+    """Those of uniform routing would be others than the published ones, which hours of training later says."""
+    _, published = board
+    for file in published.parent.glob("tiny.*"):
+        shutil.copy(file, tmp_path)
+    suite = tmp_path / "tiny.toml"
+    suite.write_text(suite.read_text().replace(old, new))
+    if old == "settings =":
+        routebench.run_suite(suite, results=tmp_path / "untuned", jobs=1, report=False)
+        published = tmp_path / "untuned"
+    with pytest.raises(UserError, match=r"expected a preset whose `settings` were chosen with the trials .* got none"):
+        routebench.rank("em", board=f"{suite}:quick", beside=published, results=tmp_path / "own")
+    assert not (tmp_path / "own").exists()
+
+
 class InSession(RoutingMethod):
     """Half of what uniform routing sends."""
 
