@@ -1,5 +1,6 @@
 """`routebench features`: the features that a frozen network gives of a data set, in one file."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -25,5 +26,5 @@ def command(backbone: str, data: str, output: Path, **asked: Any) -> None:
     from routebench.errors import shown
 
     file = extract_features(backbone, data, output, **asked)
-    tell(f"features: {shown(file)}; use them as --data features:{shown(file)}")
+    tell(f"features: {shown(file)}; use them as --data {shlex.quote(f'features:{shown(file)}')}")
     answer(lambda: {"features": file})

@@ -1,5 +1,6 @@
 """`routebench submit`: a ranked method as a folder that others can verify."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -31,5 +32,5 @@ def command(  # noqa: PLR0917  # click passes them by name
     facts = {"who": who, "licence": licence, "code": code, "cite": cite}
     place = submit(method, output, RankOptions(**asked), **facts)
     tell(place)
-    tell(f"submission: {shown(output)}; `python -m routebench verify {shown(output)}` checks it")
+    tell(f"submission: {shown(output)}; `python -m routebench verify {shlex.quote(shown(output))}` checks it")
     answer(lambda: {"submission": output, "place": place})

@@ -134,6 +134,9 @@ class Store:
             found = from_json(read_plain(schema)[0])["schema"]
         except FileNotFoundError:
             return
+        except PermissionError as error:  # it may be whole
+            self._reader.warn(f"schema.json cannot be read ({error.strerror})")
+            return
         except (ValueError, KeyError, TypeError, OSError):
             self.set_aside(schema)  # `prepare` writes it anew; every record says its version as well
             return
