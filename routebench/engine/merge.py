@@ -108,8 +108,8 @@ def merge(stores: Sequence[Store], folder: Path, *, networks: bool = True) -> Me
         networks: whether trained networks are written, too; reports read none.
 
     Raises:
-        UserError: a run has different numbers in two of them, or `folder` is taken, lies in one of them, or cannot be
-            written.
+        UserError: a run has different numbers in two of them, a result changed meanwhile, or `folder` is taken, lies
+            in one of them, or cannot be written.
         StoreFull: the disk is full.
     """
     _expect_free(folder, stores)
@@ -125,6 +125,7 @@ def merge(stores: Sequence[Store], folder: Path, *, networks: bool = True) -> Me
                 (whole / part).mkdir(parents=True)
             for file, place in (*_files(chosen), *_files_of(fits)):
                 (whole / place).write_bytes(read_plain(file, TENSORS)[0])
+            _expect_as_chosen(Store(whole), chosen)
             for name, content in settings.items():
                 (whole / name).write_bytes(content)
             for number, plan in enumerate(plans, start=1):
@@ -244,6 +245,14 @@ def _expect_equal(key: str, one: tuple[Store, Record], other: tuple[Store, Recor
     if told:
         files = " and ".join(str(store.path / "records" / f"{key}.json") for store in (ours, theirs))
         raise Unequal(f"{files} are the same run, {_named(then)}, with different numbers: {told[0]}")
+
+
+def _expect_as_chosen(copy: Store, chosen: Mapping[str, tuple[Store, Record]]) -> None:
+    """Raises UserError for a record that another process wrote anew after it was compared, or without its answers."""
+    for key, (store, record) in chosen.items():
+        if copy.record(key) != record:
+            told = "changed while it was merged, so that nothing is: wait until no command adds to that folder"
+            raise UserError(f"{str(store.path / 'records' / f'{key}.json')!r} {told}, then give the same command again")
 
 
 def _named(record: Record) -> str:

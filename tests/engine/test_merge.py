@@ -15,6 +15,7 @@ import pytest
 
 import routebench
 from routebench.analysis.folder import open_folder
+from routebench.engine import merge as module
 from routebench.engine.merge import merge, opened
 from routebench.engine.results import Store, checksum, digest, distinct, files_of, is_packed, pack, unpack, write_text
 from routebench.engine.running import Listener, Queue, RunConfig
@@ -193,7 +194,7 @@ def test_other_numbers_stop_it_and_name_both_files(one, other, tmp_path, call):
     assert (done.code, done.out, done.error.count("\n")) == (2, "", 1)
     assert str(file) in done.error and str(one / "records" / file.name) in done.error
     assert f"accuracy test T={first['test_iterations']} is {first['value']} and {first['value'] + 1}" in done.error
-    assert not (tmp_path / "new").exists() and not list(tmp_path.glob(".merging*"))
+    assert not (tmp_path / "new").exists() and not list(tmp_path.glob(".*.tmp"))
 
 
 def test_other_answers_stop_it_too(one, other, tmp_path):
@@ -373,7 +374,24 @@ def test_a_full_disk_leaves_nothing(one, other, tmp_path):
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (3, ""), done
     assert "takes no more" in done.stderr and done.stderr.count("\n") == 1
-    assert not (tmp_path / "new").exists() and not list(tmp_path.glob(".merging*"))
+    assert not (tmp_path / "new").exists() and not list(tmp_path.glob(".*.tmp"))
+
+
+def test_a_run_that_is_measured_meanwhile_stops_it(one, other, tmp_path, monkeypatch):
+    """A failure was chosen, and the result that takes its place has answers, which nobody copies."""
+    file, store, reads = record_of(one, 0), Store(one), module.read_plain
+    result, record = file.read_text(), store.record(file.stem)
+    store.write_record(replace(record, status="failed", reason="boom", metrics=[], arrays=None, files=None), {})
+
+    def meanwhile(path, *others):
+        if path == file:
+            write_text(file, result)
+        return reads(path, *others)
+
+    monkeypatch.setattr(module, "read_plain", meanwhile)
+    with pytest.raises(UserError, match=rf"{file.name}' changed while it was merged"):
+        merged(one, other, into=tmp_path / "new")
+    assert {*tmp_path.iterdir()} == {one, other}
 
 
 def test_an_interrupt_leaves_nothing(one, other, tmp_path, heard):
@@ -387,7 +405,7 @@ def test_an_interrupt_leaves_nothing(one, other, tmp_path, heard):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (130, ""), done
-    assert not (tmp_path / "new").exists() and not list(tmp_path.glob(".merging*"))
+    assert not (tmp_path / "new").exists() and not list(tmp_path.glob(".*.tmp"))
 
 
 def aged(folder):

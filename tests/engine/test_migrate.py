@@ -184,7 +184,7 @@ def test_nothing_is_left_half_written_and_nothing_is_overwritten(old, tmp_path, 
         patch.setattr(module, "_write_plans", _interrupted)
         with pytest.raises(KeyboardInterrupt):
             migrate(old, tmp_path / "new")
-    assert not (tmp_path / "new").exists() and not [*tmp_path.glob(".migrating-*")]
+    assert not (tmp_path / "new").exists() and not [*tmp_path.glob(".*.tmp")]
     assert len(migrate(old, tmp_path / "new").cells) == 39
 
 
