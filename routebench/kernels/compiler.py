@@ -123,12 +123,16 @@ def _compile(compiler: tuple[str, ...], source: Path, definitions: tuple[str, ..
         command = (*compiler, *FLAGS, *threads, *definitions, str(source), "-o", str(part))
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+            if done.returncode == 0:
+                part.replace(file)  # whole or not there
+                return
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NoCompiler(f"{named} did not finish: {error}") from error
-        if done.returncode == 0:
-            part.replace(file)  # whole or not there
-            return
-        failed = next((line for line in done.stderr.splitlines() if "error" in line), f"exit code {done.returncode}")
+        finally:
+            part.unlink(missing_ok=True)
+        # `ld` says "failed"
+        told = (line for line in done.stderr.splitlines() if "error" in line or "failed" in line)
+        failed = next(told, f"exit code {done.returncode}")
     raise NoCompiler(f"{named} failed: {failed}")
 
 

@@ -103,6 +103,15 @@ def test_a_compiler_that_fails_is_quoted(folder, monkeypatch, tmp_path):
     assert not list(folder.glob("*.so"))
 
 
+def test_a_linker_that_fails_is_quoted_and_leaves_nothing(folder, monkeypatch, tmp_path):
+    says = "ld: final link failed: No space left on device"
+    text = f"for last; do :; done; touch $last; echo '{says}' >&2; echo 'collect2: error: ld returned 1' >&2; exit 1"
+    monkeypatch.setenv("CXX", script(tmp_path / "cc", text))
+    with pytest.raises(NoCompiler, match=f"cc failed: {says}"):
+        compiler.library(*SIZES)
+    assert not list(folder.glob("*.part"))
+
+
 def test_a_compiler_that_hangs_is_given_up(folder, monkeypatch, tmp_path):
     monkeypatch.setattr(compiler, "PATIENCE", 0.3)
     monkeypatch.setenv("CXX", script(tmp_path / "cc", '[ "$1" = --version ] || exec sleep 20'))
