@@ -81,6 +81,8 @@ def test_a_run_says_how_many_images_are_taken(call, tmp_path):
     assert code == 0
     assert out.splitlines()[0] == "accuracy, preset smoke, take:500:mnist5k, capsnet-small"
     assert out.splitlines()[1].startswith(taken)
+    code, out, _ = call("suite", "accuracy", "--preset", "smoke", "--data", "take:500:mnist5k", "--dry-run", "--json")
+    assert (code, json.loads(out)[0]["remarks"][0].startswith(taken)) == (0, True)
 
 
 def test_trials_say_which_images_they_are_given(call, tmp_path):

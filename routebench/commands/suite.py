@@ -76,7 +76,7 @@ def _list(planned: "PlannedRun") -> dict[str, Any]:
     known = planned.plan, planned.status, planned.queue, planned.config.jobs
     for line in (planned.title, *planned.remarks, *listing(*known)):
         tell(line)
-    return plan_as_plain(*known)
+    return plan_as_plain(*known) | {"remarks": planned.remarks}
 
 
 def _run(planned: "PlannedRun") -> "Counts":
@@ -152,6 +152,7 @@ def _as_plain(planned: "PlannedRun", found: "Sequence[NetworkAnswer]", verdicts:
         "networks": networks,
         "verdicts": verdicts,
         "caveat": SMOKE if smoke else plan.caveat,
+        "remarks": planned.remarks,
     }
 
 

@@ -80,7 +80,7 @@ def _list(planned: "PlannedRun") -> None:
     told = to_repeat(planned.plan)
     for line in (*planned.remarks, *listing(*known), *filter(None, [told])):
         tell(line)
-    answer(lambda: plan_as_plain(*known) | {"to_repeat": told})
+    answer(lambda: plan_as_plain(*known) | {"to_repeat": told, "remarks": planned.remarks})
 
 
 def _run(planned: "PlannedRun") -> int:
