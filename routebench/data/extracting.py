@@ -204,15 +204,16 @@ class _Extraction:
     def waits(self) -> None:
         """Tells that another process writes the file, unless that is known to be of another extraction."""
         if (known := self.beside(".partial.json")).exists():
-            self.expect_own(self.beside(".partial"), _Note.read(known).header)
+            self.expect_own(self.beside(".partial"), _Note.read(known).header, "another process writes it now: ")
         note(f"features: waiting for another process, which writes {shown(self.file)}", err=True)
 
-    def expect_own(self, where: Path, header: bytes) -> None:
+    def expect_own(self, where: Path, header: bytes, way: str = "remove it first, or ") -> None:
         """Looks whether a file, or its beginning, is of this extraction.
 
         Args:
             where: the file, for the message.
             header: its first bytes, or those that it is to have.
+            way: what else to do than to write elsewhere, or why nothing else is to be done.
 
         Raises:
             UserError: it is of another.
@@ -222,8 +223,7 @@ class _Extraction:
         own, other = _told_by(self.layout.header()), _told_by(header)
         key = next((key for key in own if other and own[key] != other.get(key)), "")
         told = f" ({key} {other.get(key)!s:.60}, not {own[key]!s:.60})" if key else ""
-        way = "remove it first, or write elsewhere"
-        raise UserError(f"{shown(where)}: expected this extraction, got another{told}; {way}")
+        raise UserError(f"{shown(where)}: expected this extraction, got another{told}; {way}write elsewhere")
 
     @property
     def parts(self) -> Mapping[str, Images]:
