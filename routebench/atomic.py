@@ -267,6 +267,33 @@ def unfinished(target: Path) -> Iterator[Path]:
             os.close(descriptor)
 
 
+@contextlib.contextmanager
+def filled(folder: Path, last: str) -> Iterator[Path]:
+    """A folder to write into. Its content appears in another: all at once where that is new, else piece by piece.
+
+    A folder that is there stays what it is, such as the place where a disk is mounted.
+
+    Args:
+        folder: the other folder.
+        last: the name of the file or folder that is moved last, without which the others do not count.
+
+    Raises:
+        OSError: it cannot be made, or moved.
+    """
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished(folder) as made:
+            whole = made / "whole"
+            whole.mkdir()
+            yield whole
+            whole.rename(folder)
+        return
+    with unfinished(folder / last) as made:
+        yield made
+        for name in sorted(os.listdir(made), key=lambda name: (name == last, name)):  # noqa: PTH208  # names
+            os.replace(made / name, folder / name)
+
+
 def clear_leftovers(folder: Path) -> None:
     """Removes the unfinished files of processes that were killed while they wrote into a folder.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from routebench.atomic import OLD, unfinished, write_output
+from routebench.atomic import OLD, filled, unfinished, write_output
 from routebench.errors import UserError
 
 PACKAGE = Path(__file__).parents[1] / "routebench"
@@ -87,6 +87,25 @@ def test_what_a_killed_process_left_goes_when_the_same_is_made_again(tmp_path, n
         assert {*tmp_path.iterdir()} == {target, held, mine}
         alive.communicate("")
     assert {*tmp_path.iterdir()} == {target, mine}
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_folder_that_is_there_stays_and_a_new_one_appears_whole(tmp_path, is_there):
+    """A disk may be mounted there: it cannot be moved, nor anything to it but what lies on it."""
+    folder = tmp_path / "new" / "folder"
+    if is_there:
+        folder.mkdir(parents=True)
+    known = folder.stat().st_ino if is_there else None
+    with pytest.raises(IsADirectoryError), filled(folder, "b") as made:
+        made.write_text("no file")
+    assert folder.exists() == is_there and not [*tmp_path.rglob(".*")]
+    with filled(folder, "b") as made:
+        (made / "c").mkdir()
+        for name in ("b", "a", "c/d"):
+            (made / name).write_text(name)
+        assert made.is_relative_to(folder) == is_there
+    assert [*map(str, sorted(file.relative_to(folder) for file in folder.rglob("*")))] == ["a", "b", "c", "c/d"]
+    assert known in (None, folder.stat().st_ino) and [*folder.parent.iterdir()] == [folder]
 
 
 def test_folders_that_become_what_is_asked_for_are_made_in_one_way():

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from routebench.atomic import expect_place, told_when_full, unfinished, write_text
+from routebench.atomic import expect_place, filled, told_when_full, write_text
 from routebench.engine.agreement import compare
 from routebench.engine.results import (
     NOT_RUN,
@@ -117,23 +117,17 @@ def merge(stores: Sequence[Store], folder: Path, *, networks: bool = True) -> Me
     chosen = _chosen(stores, found)
     plans, settings, fits = _plans(stores, chosen, found), _settings(stores), _fits(stores, chosen) if networks else {}
     found.plans, found.fits = len(plans), len(fits)
-    with told_when_full(folder.parent):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished(folder) as made:
-            whole = made / "results"
-            for part in ("plans", "records", "arrays", *(f"fits/{key}" for key in fits)):
-                (whole / part).mkdir(parents=True)
-            for file, place in (*_files(chosen), *_files_of(fits)):
-                (whole / place).write_bytes(read_plain(file, TENSORS)[0])
-            _expect_as_chosen(Store(whole), chosen)
-            for name, content in settings.items():
-                (whole / name).write_bytes(content)
-            for number, plan in enumerate(plans, start=1):
-                _write(whole / "plans" / f"{plan['plan']}.json", checksum.sealed({**plan, "sequence": number}))
-            _write(whole / "schema.json", json.dumps({"schema": SCHEMA}))
-            if folder.exists():
-                folder.rmdir()
-            whole.rename(folder)
+    with told_when_full(folder.parent), filled(folder, "plans") as whole:
+        for part in ("plans", "records", "arrays", *(f"fits/{key}" for key in fits)):
+            (whole / part).mkdir(parents=True)
+        for file, place in (*_files(chosen), *_files_of(fits)):
+            (whole / place).write_bytes(read_plain(file, TENSORS)[0])
+        _expect_as_chosen(Store(whole), chosen)
+        for name, content in settings.items():
+            (whole / name).write_bytes(content)
+        for number, plan in enumerate(plans, start=1):
+            _write(whole / "plans" / f"{plan['plan']}.json", checksum.sealed({**plan, "sequence": number}))
+        _write(whole / "schema.json", json.dumps({"schema": SCHEMA}))
     found.superseded = [*_superseded(stores, Store(folder))]
     for store in stores:
         store.tell_gone()

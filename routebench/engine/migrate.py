@@ -6,6 +6,7 @@ raw outputs and plans. Each record keeps the file that it was made from, word fo
 
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from routebench.atomic import expect_place, told_when_full, unfinished, write_text
+from routebench.atomic import PACKED, expect_place, filled, told_when_full, write_text
 from routebench.engine.results import (
     RECORD,
     SCHEMA,
@@ -88,23 +89,18 @@ def migrate(results: Path, folder: Path) -> Migrated:
         told = f"; {found.left_out[0]}" if found.left_out else ""
         raise UserError(f"expected results of schema {FROM}, found no plan and no record in {str(results)!r}{told}")
     identities = _identities(plans, records, found)
-    with told_when_full(folder.parent):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished(folder) as made:
-            whole = made / "results"
-            for part in ("plans", "records", "arrays"):
-                (whole / part).mkdir(parents=True)
-            _write_records(files, whole, records, identities, found)
-            _write_plans(whole, plans, identities, found)
-            for file in sorted(results.glob("*.settings.json")):  # of a pack, they lie beside it
-                _write_settings(file, whole / file.name, found)
-            write_text(whole / "schema.json", json.dumps({"schema": SCHEMA}))
-            if is_packed(results):
-                pack(whole, made / "pack")
-                whole = made / "pack"
-            if folder.exists():
-                folder.rmdir()
-            whole.rename(folder)
+    with told_when_full(folder.parent), filled(folder, PACKED[0] if is_packed(results) else "plans") as made:
+        whole = made / "results" if is_packed(results) else made
+        for part in ("plans", "records", "arrays"):
+            (whole / part).mkdir(parents=True)
+        _write_records(files, whole, records, identities, found)
+        _write_plans(whole, plans, identities, found)
+        for file in sorted(results.glob("*.settings.json")):  # of a pack, they lie beside it
+            _write_settings(file, whole / file.name, found)
+        write_text(whole / "schema.json", json.dumps({"schema": SCHEMA}))
+        if is_packed(results):
+            pack(whole, made)
+            shutil.rmtree(whole)
     return found
 
 

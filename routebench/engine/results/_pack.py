@@ -15,7 +15,17 @@ from typing import Any
 
 from filelock import FileLock
 
-from routebench.atomic import PACKED, PARTS, SETTINGS, expect_place, told_when_full, unfinished, write_bytes, write_text
+from routebench.atomic import (
+    PACKED,
+    PARTS,
+    SETTINGS,
+    expect_place,
+    filled,
+    told_when_full,
+    unfinished,
+    write_bytes,
+    write_text,
+)
 from routebench.cache import CHOOSE_A_FOLDER, cache_folder
 from routebench.engine.results._index import stamp
 from routebench.engine.results._record import SCHEMA
@@ -68,15 +78,10 @@ def pack(results: Path, folder: Path, *, networks: bool = False) -> int:
     """
     _expect_free(folder)
     count, settings = 0, _settings_for(folder, results)
-    with told_when_full(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        with unfinished(folder / RECORDS) as made:
-            wanted = [name for name in HELD if networks or name != NETWORKS]
-            for name in wanted:
-                count += _write(made / name, _held_in(results, HELD[name]))
-            _write_settings(settings, folder)
-            for name in reversed(wanted):  # the records last: with them the folder counts as a pack
-                os.replace(made / name, folder / name)
+    with told_when_full(folder), filled(folder, RECORDS) as made:  # with records, the folder counts as a pack
+        for name in (name for name in HELD if networks or name != NETWORKS):
+            count += _write(made / name, _held_in(results, HELD[name]))
+        _write_settings(settings, made)
     return count
 
 
@@ -93,30 +98,19 @@ def _unpack(packed: Path, folder: Path, *, with_settings: bool) -> int:
     if not is_packed(permitted(packed)):
         raise UserError(f"expected a packed results folder, with {RECORDS} in it, got {str(packed)!r}")
     _expect_free(folder)
-    count, is_new, schemas = 0, not folder.exists(), {SCHEMA}
+    count, schemas = 0, {SCHEMA}
     settings = _settings_for(folder, packed) if with_settings else {}
-    try:
-        with told_when_full(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            with unfinished(folder / "plans") as made:
-                for part in ENDINGS:
-                    (made / part).mkdir()
-                held = [name for name in HELD if name != NETWORKS or os.path.lexists(packed / name)]
-                for name, content in (file for one in held for file in _content(packed / one)):
-                    (made / name).parent.mkdir(parents=True, exist_ok=True)
-                    (made / name).write_bytes(content)
-                    schemas |= {int(found[1])} if (found := _SCHEMA.match(content)) else set()
-                    count += 1
-                write_text(made / "schema.json", json.dumps({"schema": min(schemas)}))
-                _write_settings(settings, folder)
-                fits = [name for name in ("fits",) if (made / name).exists()]
-                for name in ("schema.json", *fits, *reversed(ENDINGS)):  # without plans, the last, nothing is planned
-                    os.replace(made / name, folder / name)
-    except BaseException:
-        if is_new:
-            with contextlib.suppress(OSError):  # there was no room for it
-                folder.rmdir()
-        raise
+    with told_when_full(folder), filled(folder, "plans") as made:  # without plans, nothing is planned
+        for part in ENDINGS:
+            (made / part).mkdir()
+        held = [name for name in HELD if name != NETWORKS or os.path.lexists(packed / name)]
+        for name, content in (file for one in held for file in _content(packed / one)):
+            (made / name).parent.mkdir(parents=True, exist_ok=True)
+            (made / name).write_bytes(content)
+            schemas |= {int(found[1])} if (found := _SCHEMA.match(content)) else set()
+            count += 1
+        write_text(made / "schema.json", json.dumps({"schema": min(schemas)}))
+        _write_settings(settings, made)
     return count
 
 
