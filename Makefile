@@ -40,7 +40,7 @@ check: $(INSTALLED) ## Format, lint, imports and types.
 	@echo "check: imports" && out=$$($(VENV)/bin/lint-imports --no-logo --no-cache) || { echo "$$out"; exit 1; }
 	@echo "check: types" && $(RUN) mypy --num-workers auto
 
-docs: $(INSTALLED) ## Draws the chart of the README, and builds the documentation into build/site; a broken link is an error.
+docs: $(INSTALLED) ## Draws the pictures of published results, and builds the documentation into build/site; a broken link is an error.
 	@$(RUN) docs._site.chart
 	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet
 	@echo "docs: build/site/index.html"

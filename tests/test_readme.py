@@ -46,9 +46,10 @@ def test_commands_of_make_exist(document):
     assert {word for word in called if "=" not in word} <= targets
 
 
-def test_the_chart_is_drawn_from_the_published_results(tmp_path):
-    drawn = figures.save_svg(chart.chart(), tmp_path / "gain.svg").read_text()
-    assert drawn == chart.CHART.read_text(), "the published results or the figure changed: run make docs"
+@pytest.mark.parametrize("picture", chart.PICTURES)
+def test_pictures_are_drawn_from_the_published_results(tmp_path, picture):
+    drawn = figures.save_svg(chart.drawn(picture), tmp_path / "picture.svg").read_text()
+    assert drawn == (ROOT / picture).read_text(), "the published results or the figure changed: run make docs"
 
 
 def test_the_history_is_drawn_from_what_asv_measured(tmp_path):

@@ -25,6 +25,7 @@ from routebench.commands.options import SPEECH
 ROOT = Path(__file__).parents[2]
 ASKED = re.compile(r"^<!-- fill: (?P<name>[a-z-]+)(?P<arguments>[^>]*) -->$", re.MULTILINE)
 LINK = re.compile(r"\[(?P<words>[^\]]*)\]\((?P<path>(?![a-z]+:)[^)#\s]+)(?P<anchor>(?:#[^)\s]*)?)\)")
+IMAGE = re.compile(r'(?<=<img src=")[^"]+')
 BAR = re.compile(r"\|(?=[^`]*(?:`[^`]*`[^`]*)*$)")
 """A bar with an even number of backticks behind it."""
 
@@ -214,7 +215,7 @@ def sections(path: str) -> str:
 
 
 def to_the_site(markdown: str, file: str, page: str) -> str:
-    """Points links that work in the repository to where the site has what they lead to.
+    """Points links and pictures that work in the repository to where the site has what they lead to.
 
     Of a link to what the site does not have, its words remain; in `docs` it stays as it is, and mkdocs reports it.
 
@@ -225,14 +226,17 @@ def to_the_site(markdown: str, file: str, page: str) -> str:
     """
     of_the_site = file.startswith("docs/")
 
-    def pointed(link: re.Match[str]) -> str:
-        told = posixpath.normpath(posixpath.join(posixpath.dirname(file), link["path"]))
+    def moved(path: str) -> str:
+        told = posixpath.normpath(posixpath.join(posixpath.dirname(file), path))
         place = "" if of_the_site and told.startswith("docs/") else _place_of(told)
-        if not place:
-            return link[0] if of_the_site else link["words"]
-        return f"[{link['words']}]({posixpath.relpath(place, posixpath.dirname(page) or '.')}{link['anchor']})"
+        return posixpath.relpath(place, posixpath.dirname(page) or ".") if place else ""
 
-    return LINK.sub(pointed, markdown)
+    def pointed(link: re.Match[str]) -> str:
+        if not (place := moved(link["path"])):
+            return link[0] if of_the_site else link["words"]
+        return f"[{link['words']}]({place}{link['anchor']})"
+
+    return IMAGE.sub(lambda picture: moved(picture[0]) or picture[0], LINK.sub(pointed, markdown))
 
 
 def _place_of(file: str) -> str:
