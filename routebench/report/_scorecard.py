@@ -432,4 +432,4 @@ def _said(kind: str, verdict: Verdict, explored: bool) -> str:
 
 def _x(value: float, reach: float) -> float:
     x = MIDDLE + value / reach * (MIDDLE - 2 * EDGE)
-    return round(min(max(x, EDGE), WIDTH - EDGE), 1)
+    return float(round(min(max(x, EDGE), WIDTH - EDGE), 1))  # means may be numpy's
