@@ -11,7 +11,6 @@ PICTURES = {
     "docs/gain.svg": ("standard", "standard", "full", "gain-over-uniform"),
     "reports/features/features.svg": ("features", "", "", "training-images"),
     "reports/generative-quick/generative-quick.svg": ("generative-quick", "smith-probes", "quick", "probe-curves"),
-    "reports/grouping-quick/grouping-quick.svg": ("grouping-quick", "objects", "quick", "objects-pictures"),
     "reports/papers-full/papers-full.svg": ("papers-full", "", "", "published-beside-measured"),
     "reports/papers-quick/papers-quick.svg": ("papers-quick", "tsai-iterations", "long", "accuracy-by-iterations"),
     "reports/quick/quick.svg": ("quick", "accuracy", "quick", "gain-over-uniform"),

@@ -205,7 +205,8 @@ def test_what_is_not_used_is_counted_and_named(tmp_path, name, told):
     put(tmp_path / name)
     data = load(f"folder:{tmp_path}")
     assert (data.classes, data.left_out) == (("cat", "dog"), f"Not used of folder:{tmp_path.name}: {told}.")
-    assert load(f"take:20:folder:{tmp_path}").left_out == load(f"fold:1/2:folder:{tmp_path}").left_out == data.left_out
+    assert load(f"take:20:folder:{tmp_path}").left_out == data.left_out
+    assert load(f"fold:1/2:folder:{tmp_path}").left_out.startswith(data.left_out)
 
 
 @pytest.mark.parametrize(("suffix", "how"), [("gif", {}), ("tiff", {}), ("png", {}), ("webp", {"lossless": True})])

@@ -324,6 +324,7 @@ def test_runs_that_lean_to_one_side_together_are_told(ranked, role, apart, leans
 
 
 def test_what_was_made_with_other_code_or_another_version_is_told_apart_from_missing_runs(folder, board, monkeypatch):
+    monkeypatch.setattr("routebench.engine.suites._planning._is_own", lambda asked: not asked.plugins)  # as at first
     file = folder / "sent" / "plugin" / "sharper.py"
     before = file.read_text()
     for text, told in (
