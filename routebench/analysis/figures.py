@@ -45,7 +45,7 @@ PICTURE = re.compile(r'"data:image/png;base64,\s*([A-Za-z0-9+/=\s]+)"')
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "h")
 
 BARS: Mapping[str, Any] = {"linewidth": 1.4, "alpha": 0.7}
-FAR, POINTS = 2.0, 2.0  # of `lowest_shown`
+FAR, POINTS = 2.0, 2.0  # of `usual_reach` and `lowest_shown`
 TICKS = (0, 20, 40, 60, 70, 80, 85, 90, 95, 97, 98, 99, 99.5, 99.9)  # %
 LEADER = {"arrowstyle": "-", "lw": 0.7, "alpha": 0.6, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
 
@@ -288,16 +288,25 @@ def spread(wanted: Mapping[str, float], heights: Mapping[str, float]) -> dict[st
     return dict(zip(names, placed, strict=True))
 
 
-def lowest_shown(means: Sequence[float]) -> float:
-    """The mean below which a method is too far off to be drawn in its place, so that the others can be told apart.
+def usual_reach(distances: Sequence[float]) -> float:
+    """The distance that a figure has room for: `FAR` times the upper quartile, so that most can be told apart.
 
-    It is further below the best than `FAR` times the lower quartile is, and than `POINTS`.
+    Args:
+        distances: those of all methods of a figure from one of them, at least one.
+    """
+    return FAR * float(np.quantile(distances, 0.75))
+
+
+def lowest_shown(means: Sequence[float]) -> float:
+    """The mean below which a method is too far off to be drawn in its place: further below the best than `usual_reach`.
+
+    Within `POINTS` none is.
 
     Args:
         means: those of all methods of a figure, in %. NaN does not count.
     """
     known = [mean for mean in means if math.isfinite(mean)] or [0.0]
-    return max(known) - max(FAR * (max(known) - float(np.quantile(known, 0.25))), POINTS)
+    return max(known) - max(usual_reach([max(known) - mean for mean in known]), POINTS)
 
 
 def accuracy_axis(axes: Axes, values: Sequence[float]) -> None:

@@ -107,7 +107,11 @@ def published_and_measured(parts: Sequence[Runs]) -> DataFrame:
     table = published.load_published()
     known = {str(row["id"]): row for row in table.to_dict("records")}
     listed = catalogue(kinds=("models", "data", "suites"))
-    return DataFrame([_row(row, known, parts, listed) for row in known.values()]).astype({"iterations": "Int64"})
+    presets = {suite["name"]: [*suite["presets"]] for suite in listed["suites"]}
+    for part in parts:  # of a suite's file, perhaps, which no plug-in brings
+        presets.setdefault(part.suite, []).append(part.preset)
+    rows = [_row(row, known, parts, listed, presets) for row in known.values()]
+    return DataFrame(rows).astype({"iterations": "Int64"})
 
 
 def counted(verdicts: Iterable[str]) -> str:
@@ -145,9 +149,11 @@ def answers(row: Row, parts: Sequence[Runs]) -> Iterator[Answer]:
     yield from sorted(found, key=lambda answer: not answer.same)
 
 
-def _row(row: Row, known: Mapping[str, Row], parts: Sequence[Runs], listed: Catalogue) -> dict[str, object]:
+def _row(
+    row: Row, known: Mapping[str, Row], parts: Sequence[Runs], listed: Catalogue, presets: Mapping[str, Sequence[str]]
+) -> dict[str, object]:
     answer = next(iter(answers(row, parts)), None)
-    unknown = _unknown(row, listed, parts)
+    unknown = _unknown(row, presets)
     verdict, reason = (Verdict.NOT_RUN, unknown) if unknown else _verdict(row, known, parts, answer)
     found = answer.mean if answer else Estimate()
     counted = _registered(row, listed) if answer is None or not answer.same else _parameters(answer)
@@ -166,11 +172,8 @@ def _row(row: Row, known: Mapping[str, Row], parts: Sequence[Runs], listed: Cata
     }
 
 
-def _unknown(row: Row, listed: Catalogue, parts: Sequence[Runs]) -> str:
+def _unknown(row: Row, presets: Mapping[str, Sequence[str]]) -> str:
     """Tells of a suite or a preset that a number names and nobody knows: it would never count as reproduced."""
-    presets = {suite["name"]: [*suite["presets"]] for suite in listed["suites"]}
-    for part in parts:  # of a suite's file, perhaps, which no plug-in brings
-        presets.setdefault(part.suite, []).append(part.preset)
     if not row["suite"]:
         return ""
     if row["suite"] not in presets:

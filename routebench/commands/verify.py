@@ -64,6 +64,6 @@ def command(submission: Path, runs: int, draw: int | None, beside: Path | None) 
         "draw": number,
         "runs": found.runs,
     }
-    answer(lambda: known | {"board": found.about["board"], "place": place, "agreements": agreements})
+    answer(lambda: known | {"place": place, "agreements": agreements})
     tell("nothing speaks against it" if found.holds else "the submission does not hold")
     sys.exit(0 if found.holds else DIFFERS)

@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -298,7 +297,7 @@ def _of_method(store: Store, known: PublishedBoard, label: str) -> set[str]:
         row["cell"]
         for row in planned.to_dict("records")
         if row["label"] == (label if row["role"] == METHOD else BASELINE) and row["status"] != NOT_RUN
-        if re.split(r"\[| \(", row["label"])[0] == row["method"]
+        if Method.of(row["label"]).name == row["method"]
         if (row["suite"], row["preset"]) == tuning
         or (
             (row["suite"], row["preset"], row["data"]) == (*board.part, known.runs.data)

@@ -11,15 +11,13 @@ from itertools import combinations
 from operator import attrgetter
 from statistics import median
 
-import numpy as np
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Estimate, Method, Runs, Verdict, highest_tiers, wording
+from routebench.analysis import Analysis, Estimate, Method, Runs, Verdict, figures, highest_tiers, wording
 from routebench.report._questions import Key, Question, key_of, questions_of, told_apart, twins_of, values_of
 
 WIDTH, MIDDLE = 150.0, 75.0  # of the drawing of a cell, px
 EDGE = 3.0
-FAR = 3.0  # times the upper quartile of a column's differences; what is larger is drawn at the edge
 NAMED = 3  # methods in a title; more are counted
 OPPOSITE = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
 MOST = 7  # questions; with the method and its rank they fit 1400 pixels
@@ -395,7 +393,7 @@ def _reach(question: Question, methods: Iterable[Method], main: set[Key]) -> flo
     halves = [gain.half_width for gain in shown if gain.half_width > 0]
     usual = median(halves) if halves else 0.0
     sizes = [abs(gain.mean) for gain in shown] or [0.0]
-    most = FAR * float(np.quantile(sizes, 0.75)) or max(sizes)
+    most = figures.usual_reach(sizes) or max(sizes)
     return max(1.12 * min(max(sizes), most), 1.6 * usual, 1e-9)
 
 

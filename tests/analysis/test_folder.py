@@ -196,7 +196,7 @@ def test_seeds_that_are_added_after_results_are_told(tmp_path, calls, told) -> N
 
 @pytest.mark.parametrize(("margins", "told"), [((0.5, 2.0), [0.5]), ((2.0, 2.0), []), ((0.5, None), [])])
 def test_a_margin_that_is_changed_after_results_is_told(tmp_path, margins, told) -> None:
-    """What was decided with it was not specified beforehand."""
+    """A decision that rests on it was not specified beforehand."""
     records = made_up_records(methods=FEW, failures=False)
     for time, margin in zip((1, 8), margins, strict=True):
         write_folder(tmp_path, records, f"quick{time}", time=time)

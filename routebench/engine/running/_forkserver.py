@@ -1,7 +1,8 @@
 """Imports of the process that workers are forked from, so that each worker starts at once.
 
-It imports everything that a worker needs, and computes nothing, because threads do not survive a fork. Analyses, which
-runs do not need, take as long to import as torch; only plug-ins with analyses import them.
+It imports everything that a worker needs, and reads routebench's code, which every plan hashes. It starts no thread,
+because none survives a fork. Analyses, which runs do not need, take as long to import as torch; only plug-ins with
+analyses import them.
 """
 
 import gc
