@@ -7,13 +7,14 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from routebench.atomic import expect_place, filled, told_when_full, write_text
 from routebench.engine.agreement import compare
 from routebench.engine.results import (
-    NOT_RUN,
     SCHEMA,
+    Identity,
+    PlanTable,
     Record,
     Store,
     checksum,
@@ -23,14 +24,12 @@ from routebench.engine.results import (
     is_key,
     preset_in_words,
     settings_in,
+    stamp,
     without,
 )
 from routebench.errors import UserError, one_line
 from routebench.quantities import few, plural
 from routebench.received import TENSORS, expect_folders, read_plain
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 SHARED_OTHERWISE = {"sequence", "cells", checksum.KEY}
 """Keys of a plan that may differ between folders: its place among the others, and runs that were added or forgotten."""
@@ -39,8 +38,6 @@ DIVERGED = "diverged"
 OF_VERSION = {"versions", "suite_version", "seed"}
 """Keys of an identity in which a run differs from the same run by other versions and with other seeds."""
 
-ENTRY = ["suite", "preset", "label", "method_params", "iterations", "model", "data"]
-"""Columns that tell configurations apart for users."""
 DIFFERING = {
     "suite_version": "version of the suite", "versions": "versions of parts", "source": "code", "options": "options",
     "training": "training", "tuning": "tuning", "method_params": "hyperparameters", "model_params": "network",
@@ -114,6 +111,7 @@ def merge(stores: Sequence[Store], folder: Path, *, networks: bool = True) -> Me
     """
     _expect_free(folder, stores)
     found = Merged(folder)
+    before = _stamps(stores)
     chosen = _chosen(stores, found)
     plans, settings, fits = _plans(stores, chosen, found), _settings(stores), _fits(stores, chosen) if networks else {}
     found.plans, found.fits = len(plans), len(fits)
@@ -122,13 +120,13 @@ def merge(stores: Sequence[Store], folder: Path, *, networks: bool = True) -> Me
             (whole / part).mkdir(parents=True)
         for file, place in (*_files(chosen), *_files_of(fits)):
             (whole / place).write_bytes(read_plain(file, TENSORS)[0])
-        _expect_as_chosen(Store(whole), chosen)
+        _expect_as_chosen(chosen, before)
         for name, content in settings.items():
             (whole / name).write_bytes(content)
         for number, plan in enumerate(plans, start=1):
             _write(whole / "plans" / f"{plan['plan']}.json", checksum.sealed({**plan, "sequence": number}))
         _write(whole / "schema.json", json.dumps({"schema": SCHEMA}))
-    found.superseded = [*_superseded(stores, Store(folder))]
+    found.superseded = [*_superseded(stores, Store(folder), chosen)]
     for store in stores:
         store.tell_gone()
     found.warnings += warnings_of(stores)
@@ -241,12 +239,26 @@ def _expect_equal(key: str, one: tuple[Store, Record], other: tuple[Store, Recor
         raise Unequal(f"{files} are the same run, {_named(then)}, with different numbers: {told[0]}")
 
 
-def _expect_as_chosen(copy: Store, chosen: Mapping[str, tuple[Store, Record]]) -> None:
-    """Raises UserError for a record that another process wrote anew after it was compared, or without its answers."""
-    for key, (store, record) in chosen.items():
-        if copy.record(key) != record:
+def _stamps(stores: Sequence[Store]) -> dict[Path, tuple[int, ...] | None]:
+    """Stamps of the records and raw outputs of some folders."""
+    files = (file for store in stores for part in ("records", "arrays") for file in (store.files / part).glob("[!.]*"))
+    return {file: _stamp(file) for file in files}
+
+
+def _stamp(file: Path) -> tuple[int, ...] | None:
+    """What changes when a file is written; None if it is not there."""
+    try:
+        return stamp(file.stat())
+    except FileNotFoundError:
+        return None
+
+
+def _expect_as_chosen(chosen: Mapping[str, tuple[Store, Record]], before: Mapping[Path, object]) -> None:
+    """Raises UserError for a record or raw outputs that another process wrote since these stamps."""
+    for file, _ in _files(chosen):
+        if _stamp(file) != before.get(file):
             told = "changed while it was merged, so that nothing is: wait until no command adds to that folder"
-            raise UserError(f"{str(store.path / 'records' / f'{key}.json')!r} {told}, then give the same command again")
+            raise UserError(f"{str(file)!r} {told}, then give the same command again")
 
 
 def _named(record: Record) -> str:
@@ -356,35 +368,45 @@ def _fullest(plan: Content) -> tuple[int, str]:
     )
 
 
-def _superseded(stores: Sequence[Store], merged: Store) -> Iterator[str]:
+def _superseded(stores: Sequence[Store], merged: Store, chosen: Mapping[str, object]) -> Iterator[str]:
     """Tells of results that counted in one of the folders, and whose place newer plans of another have given to others.
 
     Args:
         stores: the folders.
         merged: the new one.
+        chosen: the runs with a result in it, by key.
     """
-    counting = merged.planned()
-    known = {key: identity for plan in merged.plans() for key, identity, _ in plan.identities()}
-    instead = {entry: cell for cell, entry in _entries(counting)}
-    cells = {*counting["cell"]}
-    gone = dict(one for store in stores for one in _entries(store.planned()) if one[0] in known and one[0] not in cells)
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for cell, entry in gone.items():
-        then, now = (distinct(known[one].as_dict()) for one in (cell, instead.get(entry, cell)))
-        other = ", ".join(word for key, word in DIFFERING.items() if then.get(key) != now.get(key)) or "data"
-        suite, preset, label, _, steps, *_ = entry
-        found.setdefault((suite, preset, other), []).append(label if steps is None else f"{label} T={steps}")
+    left = merged.superseded() & chosen.keys()
+    if not left:
+        return
+    counted = {key for store in stores for key in _keys(store) - store.superseded()}
+    made = [(_entry(plan, label, one), key, one) for plan in merged.plans() for label, key, one in _told_runs(plan)]
+    instead = {entry: identity for entry, key, identity in made if key in chosen and key not in left}
+    found: dict[tuple[str, str, str], dict[str, str]] = {}
+    for entry, key, identity in made:
+        if key in left & counted:
+            then, now = (distinct(one.as_dict()) for one in (identity, instead.get(entry, identity)))
+            other = ", ".join(word for fact, word in DIFFERING.items() if then.get(fact) != now.get(fact)) or "data"
+            suite, preset, label, steps, *_ = entry
+            found.setdefault((suite, preset, other), {})[key] = label if steps is None else f"{label} T={steps}"
     for (suite, preset, other), names in found.items():
-        named, part = few(list(dict.fromkeys(names))), f"{suite}, {preset_in_words(preset)}"
+        named, part = few(list(dict.fromkeys(names.values()))), f"{suite}, {preset_in_words(preset)}"
         yield f"{part}: {plural(len(names), 'result')} of {named}, of other {other}"
 
 
-def _entries(planned: "DataFrame") -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """The key and the configuration of each planned run that has a record."""
-    from pandas import isna
+def _keys(store: Store) -> set[str]:
+    return {key for plan in store.plans() for key in plan.heads["cell"].items()}
 
-    for cell, *entry in planned.loc[planned["status"] != NOT_RUN, ["cell", *ENTRY]].itertuples(index=False, name=None):
-        yield cell, tuple(None if isna(one) else one for one in entry)
+
+def _told_runs(plan: PlanTable) -> Iterator[tuple[str, str, Identity]]:
+    """Label, key and identity of each planned run, but for its seed."""
+    for label, (key, identity, _) in zip(plan.heads["label"].items(), plan.identities(), strict=True):
+        yield label, key, identity
+
+
+def _entry(plan: PlanTable, label: str, identity: Identity) -> tuple[Any, ...]:
+    """The facts that tell configurations apart for users."""
+    return identity.suite, plan.head["preset"], label, identity.iterations, identity.model, identity.data
 
 
 @dataclass

@@ -28,7 +28,7 @@ LOADED, CALM = 0.05, 0.02
 
 
 def pair(number, order=("{0:02d}.0", "{0:02d}.1"), zones=(0, 0)):
-    """The two runs of round `number`; `order` tells when each side ended, `zones` by whose clock its record tells it."""
+    """The two runs of a round; `order` tells when each side ended, `zones` by whose clock its record tells it."""
     ends = [
         datetime.fromtimestamp(1e9 + 3600 * float(when.format(number)), timezone(timedelta(hours=zone)))
         for when, zone in zip(order, zones, strict=True)

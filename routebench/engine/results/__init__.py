@@ -6,8 +6,9 @@ from routebench.engine.results._answers import outcomes
 from routebench.engine.results._checks import beyond_range, cleaned, exact_bytes, expect_key, is_fit, is_key, is_plain
 from routebench.engine.results._checksum import unsealed
 from routebench.engine.results._folder import CHANGED, other_schema, parsed
+from routebench.engine.results._index import stamp
 from routebench.engine.results._pack import files_of, is_packed, pack, settings_in, unpack
-from routebench.engine.results._plan_table import NOT_RUN, TRIALS, is_plan, preset_in_words, without
+from routebench.engine.results._plan_table import NOT_RUN, TRIALS, PlanTable, is_plan, preset_in_words, without
 from routebench.engine.results._record import (
     COLUMNS,
     RECORD,
@@ -34,6 +35,7 @@ __all__ = [
     "SETTINGS",
     "TRIALS",
     "Identity",
+    "PlanTable",
     "PlannedCell",
     "PlannedTuning",
     "Record",
@@ -63,6 +65,7 @@ __all__ = [
     "parsed",
     "preset_in_words",
     "settings_in",
+    "stamp",
     "tuning_of",
     "unpack",
     "unsealed",
