@@ -246,7 +246,7 @@ def _stamps(stores: Sequence[Store]) -> dict[Path, tuple[int, ...] | None]:
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
-    """What changes when a file is written; None if it is not there."""
+    """Facts of a file that change when it is written; None if it is not there."""
     try:
         return stamp(file.stat())
     except FileNotFoundError:
