@@ -7,7 +7,7 @@ True
 
 from routebench.registry._folders import bundles, without
 from routebench.registry._loaded import loaded_source, own_file, own_files_of
-from routebench.registry._origin import OF_MODULE, SHIPPED, installed_points, shipped, telling
+from routebench.registry._origin import OF_MODULE, SHIPPED, in_folder, installed_points, shipped, telling
 from routebench.registry._plugins import (
     CLAIMS,
     VARIABLE,
@@ -60,6 +60,7 @@ __all__ = [
     "extensions",
     "hyperparameters_of_function",
     "import_file",
+    "in_folder",
     "installed_points",
     "kebab",
     "layout_of",

@@ -197,7 +197,7 @@ def import_file(path: Path, folders: set[Path], root: Path | None = None) -> Mod
     try:
         with nullcontext() if path.is_relative_to(shipped("analyses")) else telling(f"plug-in {path.name}"):
             module = _run_file(path, name) if root is None else _run_in_package(name, root)
-        _check_neighbours(path, folders)
+        _check_neighbours(path, {*sys.modules} - known, folders)
     except UserError:
         forget([name if root is None else package_name(root)], known)
         raise
@@ -353,26 +353,55 @@ def let_be_imported(folder: Path, folders: set[Path]) -> None:
         sys.path.append(str(folder))
 
 
-def _check_neighbours(path: Path, folders: set[Path]) -> None:
-    """Raises UserError where a plug-in got a file of another plug-in's folder in place of its neighbour."""
-    for name in _imported_names(path):
-        beside = {path.parent / f"{name}.py", path.parent / name / "__init__.py"}
-        got = getattr(sys.modules.get(name), "__file__", None)
-        if got is None or Path(got) in beside or not any(file.is_file() for file in beside):
-            continue
-        if {Path(got).parent, Path(got).parents[1]} & folders:
-            raise UserError(f"plug-in {path}: its neighbour {name!r} is hidden by {got}; rename one of the two")
+def _check_neighbours(path: Path, new: Collection[str], folders: set[Path]) -> None:
+    """Raises UserError where a plug-in got a file of another plug-in in place of its own.
+
+    Args:
+        path: a file of the plug-in.
+        new: names of the modules that were imported with it.
+        folders: the folders of all plug-ins.
+    """
+    own = sorted((folder for folder in folders if path.is_relative_to(folder)), key=lambda folder: -len(folder.parts))
+    neighbours = {file for name in new if (file := _file_of(name)) and _root_of(name, file) in own}
+    for file in sorted({path, *neighbours}):
+        for name in sorted(_imported_names(file)):
+            beside = next((found for folder in own if (found := in_folder(folder, name))), None)
+            got = _file_of(name)
+            if beside is not None and got not in (None, beside, file) and _root_of(name, got) in folders:
+                raise UserError(f"plug-in {file}: its neighbour {name!r} is hidden by {got}; rename one of the two")
+
+
+def _file_of(module: str) -> Path | None:
+    """The Python file of a module that was imported; None where there is none."""
+    file = Path(getattr(sys.modules.get(module), "__file__", None) or "")
+    return file if file.suffix == ".py" else None
+
+
+def _root_of(module: str, file: Path) -> Path:
+    """The folder on the path that a module lies in, by its dotted name."""
+    above = module.count(".") + (file.name == "__init__.py")
+    return file.parents[min(above, len(file.parents) - 1)]
+
+
+def in_folder(folder: Path, module: str) -> Path | None:
+    """The file of a module, given by its dotted name from the folder on; None if there is none."""
+    path = folder.joinpath(*module.split("."))
+    for file in (path.with_suffix(".py"), path / "__init__.py") if module else (path / "__init__.py",):
+        if file.is_file():
+            return file
+    return None
 
 
 def _imported_names(path: Path) -> set[str]:
-    """The top-level names that a file imports, anywhere in it."""
+    """The dotted names that a file imports, anywhere in it; not those that are relative to its package."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(loaded_source(path))):
         if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.add(node.module.partition(".")[0])
-    return names
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    steps = (name.split(".") for name in names)
+    return {".".join(parts[:length]) for parts in steps for length in range(1, len(parts) + 1)}
 
 
 def _place_in(path: Path, root: Path | None, error: BaseException) -> str:

@@ -297,9 +297,9 @@ class Extensions:
         try:
             yield
         finally:
-            for name in set(sys.modules) - modules:
-                if name.startswith(PREFIX) or _lies_in(sys.modules[name], self._folders):
-                    del sys.modules[name]
+            new = {name: sys.modules[name] for name in set(sys.modules) - modules}
+            for name in [name for name in new if name.startswith(PREFIX) or _lies_in(new[name], self._folders)]:
+                del sys.modules[name]
             sys.path[:] = path
             for part, contents in zip(parts, before, strict=True):
                 vars(part).update(contents)
@@ -482,5 +482,7 @@ def _contents(part: object) -> dict[str, object]:
 
 
 def _lies_in(module: ModuleType, folders: Collection[Path]) -> bool:
+    """Tells whether a module lies in one of the folders, be it a folder without `__init__.py`."""
     file = getattr(module, "__file__", None)
-    return file is not None and any(Path(file).is_relative_to(folder) for folder in folders)
+    places = [file] if file else list(getattr(module, "__path__", ()))
+    return any(Path(place).is_relative_to(folder) for place in places for folder in folders)

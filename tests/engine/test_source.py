@@ -1,6 +1,7 @@
 """Which edits a hash of code sees."""
 
 import importlib
+import inspect
 import shutil
 import subprocess
 import sys
@@ -8,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from routebench.registry import in_folder
+
 PACKAGE = {
     "routebench/__init__.py": "",
-    "routebench/registry.py": "def loaded_source(file): return file.read_bytes()\ndef own_files_of(file): return {}\n"
+    "routebench/registry.py": f"from pathlib import Path\n{inspect.getsource(in_folder)}"
+    "def loaded_source(file): return file.read_bytes()\ndef own_files_of(file): return {}\n"
     "def named_beside(entry, names): return []\nclass extensions: ran_plugin = False\n",
     "routebench/cache.py": "def kept(kind, name): return None\ndef keep(kind, name, content): pass\n",
     "routebench/errors.py": "class UserError(Exception): pass\n",

@@ -142,13 +142,39 @@ def test_a_file_imports_its_neighbours(write):
     assert load_plugin(str(file))["methods"] == ["named-next-door"]
 
 
-def test_a_neighbour_of_another_plugin_is_not_taken_for_the_own(write):
-    for folder in ("one", "two"):
-        write({f"{folder}/mine.py": "import helpers\n" + method(folder), f"{folder}/helpers.py": ""})
-    file = write({"one/mine.py": "import helpers\n" + method("one")})
+@pytest.mark.parametrize(
+    ("imports", "files", "hidden"),
+    [
+        ("import helpers", {"helpers.py": ""}, r"two/mine\.py: its neighbour 'helpers'"),
+        ("from inner.deep import X", {"inner/deep.py": "X = 1"}, r"two/mine\.py: its neighbour 'inner\.deep'"),
+        ("from inner import deep", {"inner/deep.py": "X = 1"}, r"two/mine\.py: its neighbour 'inner\.deep'"),
+        ("import inner.deep.er", {"inner/deep/er.py": "X = 1"}, r"two/mine\.py: its neighbour 'inner\.deep\.er'"),
+        ("import inner", {"inner/__init__.py": "X = 1"}, r"two/mine\.py: its neighbour 'inner'"),
+        ("import {}_only", {"{}_only.py": "import common", "common.py": ""},
+         r"two/two_only\.py: its neighbour 'common'"),
+        ("import {}_only", {"{}_only/__init__.py": "from . import a", "{}_only/a.py": "import common", "common.py": ""},
+         r"two/two_only/a\.py: its neighbour 'common'"),
+    ],
+)  # fmt: skip
+def test_a_neighbour_of_another_plugin_is_not_taken_for_the_own(write, imports, files, hidden):
+    """Be it a package without `__init__.py`, or what a neighbour itself imports."""
+    for folder in ("two", "one"):
+        file = write({f"{folder}/mine.py": f"{imports.format(folder)}\n{method(folder)}",
+                      **{f"{folder}/{name.format(folder)}": text for name, text in files.items()}})  # fmt: skip
     load_plugin(str(file))
-    with pytest.raises(UserError, match=r"'helpers' is hidden by .*one/helpers\.py; rename"):
+    with pytest.raises(UserError, match=rf"{hidden} is hidden by .*one/.*\.py; rename"):
         load_plugin(str(file.parents[1] / "two" / "mine.py"))
+
+
+def test_a_plugin_folder_gets_its_own_file_of_two_that_share_a_name(write):
+    write({"lab/routing/mine.py": "import common\n" + method("mine"), "lab/common.py": "", "lab/routing/common.py": ""})
+    folder = write({"other/common.py": "", "other/routing/its.py": "import common\n" + method("its")}).parent
+    with pytest.raises(UserError, match=r"lab/routing/mine\.py: its neighbour 'common' is hidden by .*lab/common\.py"):
+        load_plugin(str(folder.parent / "lab"))
+    write({"lab/routing/common.py": ""}).unlink()
+    load_plugin(str(folder.parent / "lab"))
+    with pytest.raises(UserError, match=r"other/routing/its\.py: its neighbour 'common' is hidden by .*lab/common\.py"):
+        load_plugin(str(folder))
 
 
 def test_a_mistyped_name_of_a_plugin_is_suggested(write):

@@ -19,7 +19,7 @@ from typing import Any
 
 from routebench.cache import keep, kept
 from routebench.engine.origin import _cells
-from routebench.registry import extensions, loaded_source, named_beside, own_files_of
+from routebench.registry import extensions, in_folder, loaded_source, named_beside, own_files_of
 
 PACKAGE = Path(__file__).resolve().parents[2]
 UNCOUNTED = {
@@ -159,7 +159,7 @@ def _file_of(entry: Callable[..., Any] | str) -> Path:
     module = entry if isinstance(entry, str) else entry.__module__
     file = sys.modules[module].__file__ if module in sys.modules else None
     if file is None:
-        file = inspect.getfile(entry) if not isinstance(entry, str) else str(_in_folder(PACKAGE.parent, module))
+        file = inspect.getfile(entry) if not isinstance(entry, str) else str(in_folder(PACKAGE.parent, module))
     return Path(file).resolve()
 
 
@@ -250,7 +250,7 @@ def _files_of(name: str, file: Path) -> list[Path]:
     parts = inner.split(".") if inner else []
     first = 1 if _is_yours(file) and roots != [PACKAGE.parent] else len(parts)
     steps = [".".join(parts[:length]) for length in range(first, len(parts) + 1)]
-    found = [_in_folder(root, step) for root in roots for step in steps]
+    found = [in_folder(root, step) for root in roots for step in steps]
     return [one for one in found if one is not None]
 
 
@@ -260,7 +260,7 @@ def _where(top: str, file: Path) -> list[Path]:
     if _library_of(file):
         own = file.relative_to(root).with_suffix("").parts[0]
         return [root] if top == own else []
-    return [root] if _in_folder(root, top) else _on_path(top, root)
+    return [root] if in_folder(root, top) else _on_path(top, root)
 
 
 def _root_of(file: Path) -> Path:
@@ -301,14 +301,6 @@ def _library_of(file: Path) -> Path | None:
         (folder for folder in file.parents if folder.name in {"site-packages", "dist-packages"} or folder in known),
         None,
     )
-
-
-def _in_folder(folder: Path, module: str) -> Path | None:
-    path = folder.joinpath(*module.split("."))
-    for file in (path.with_suffix(".py"), path / "__init__.py") if module else (path / "__init__.py",):
-        if file.is_file():
-            return file
-    return None
 
 
 def _name(file: Path) -> str:
