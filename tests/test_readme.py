@@ -46,7 +46,7 @@ def test_commands_of_make_exist(document):
     assert {word for word in called if "=" not in word} <= targets
 
 
-@pytest.mark.parametrize("picture", chart.PICTURES)
+@pytest.mark.parametrize("picture", [*chart.PICTURES, *chart.OF_TABLES])
 def test_pictures_are_drawn_from_the_published_results(tmp_path, picture):
     drawn = figures.save_svg(chart.drawn(picture), tmp_path / "picture.svg").read_text()
     assert drawn == (ROOT / picture).read_text(), "the published results or the figure changed: run make docs"

@@ -1,5 +1,8 @@
 """Table of whether slots draw one shape each, beside clustering of pixels."""
 
+import math
+
+from matplotlib.axes import Axes
 from pandas import DataFrame, concat
 
 from routebench.analysis import (
@@ -14,9 +17,12 @@ from routebench.analysis import (
     Runs,
     analysis_of,
     answer_of,
+    figures,
     gains_over,
+    palette,
     run,
     table_of,
+    wording,
 )
 
 MOST = 4
@@ -36,10 +42,12 @@ def objects_table(runs: Runs) -> Analysis | None:
         "fg_ari", "found", "Objects found (FG-ARI)",
         gains=gains_over("uniform", runs.by_seed("fg_ari", objects=MOST, as_trained=True)),
     )  # fmt: skip
+    table = concat([_baselines(runs, columns), table], ignore_index=True)
     return Analysis(
         title="Does each shape have a slot of its own?",
         reading=answer_of(main, runs) or "Do slots find the shapes?",
-        table=concat([_baselines(runs, columns), table], ignore_index=True),
+        table=table,
+        figure=figures.figure_of(_draw, table, runs, height=figures.height_of_rows(map(str, table["method"]))),
         columns=columns,
         notes=(
             "Mean over pictures, then over seeds with its 95 % t interval. 1 is right, 0 is chance.",
@@ -47,7 +55,25 @@ def objects_table(runs: Runs) -> Analysis | None:
             "k-means sees the pixels that show a shape, and is told how many shapes are seen.",
         ),
         main=main,
+        alternative=f"FG-ARI in pictures of {MOST} shapes with intervals, one line per method.",
     )
+
+
+def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
+    """Rows as in the table: a tick for the mean, a line for its interval."""
+    rows = zip(table["method"], table["found"], strict=True)
+    known = [(method, found) for method, found in rows if math.isfinite(found.mean)]
+    for place, (method, found) in enumerate(known):
+        colour = palette.MUTED if found.n == 1 else runs.colour(method)
+        axes.plot(found.mean, place, "|", color=colour, markersize=9, markeredgewidth=2.5)
+        if found.has_limits:
+            axes.hlines(place, found.low, found.high, color=colour, linewidth=2.5, alpha=0.5)
+    axes.set_yticks(range(len(known)), [wording.in_lines(str(method)) for method, _ in known])
+    axes.set(xlim=(min(0.0, *(found.mean for _, found in known)), 1), ylim=(len(known) - 0.4, -0.6))
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel(f"FG-ARI, pictures of {MOST} shapes")
 
 
 def _columns(numbers: set[int]) -> tuple[Column, ...]:
