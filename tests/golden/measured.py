@@ -29,7 +29,7 @@ from tests.golden.pictures import small_generators
 SIDE = 14
 CNN = (("model", "cnn-small"),)
 TIMES = ("s", "ms", "bytes", "flop/s", "bytes/s", "yardsticks")
-COUNTED = ("second", "_runs", "largest_batch")
+COUNTED = ("second", "_runs", "largest_batch", "probe_steps")
 """Units, and words in names, of metrics that are measured with a clock or of memory, and so have no golden number."""
 
 

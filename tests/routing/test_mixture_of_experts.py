@@ -90,7 +90,7 @@ def test_a_token_has_several_experts_or_none():
 
 def test_children_that_are_alike_are_taken_from_the_first_on():
     problem = dense(children=6)
-    problem.children.data[:] = problem.children.data[:, :1]
+    problem.children.data[:] = 0  # gates of other numbers may differ in the last digit with the place of their child
     coupling, _ = coupling_of(made("expert-choice", problem, capacity=1.0), problem)
     assert (coupling > 0).sum(dim=2).tolist() == [[3, 3, 0, 0, 0, 0]] * 2
 
