@@ -219,7 +219,10 @@ def write_runs(folder: Folder, choice: Choice, name: str, output: Path) -> int:
 
 
 def _settings(record: Record) -> Iterator[tuple[str, bool | int | float | str]]:
-    """The names and settings of a run, as trackers take them: numbers, texts, yes and no."""
+    """The names and settings of a run, as trackers take them: numbers, texts, yes and no.
+
+    A name that several parts have is that of the recipe; the others have their part before it, as `method_schedule`.
+    """
     known = record.identity
     named = {
         "method": record.label,
@@ -228,9 +231,14 @@ def _settings(record: Record) -> Iterator[tuple[str, bool | int | float | str]]:
         "seed": known.seed,
         "T": known.iterations,
     }
-    for name, value in {**known.training, **known.method_params, **known.model_params, **named}.items():
-        if value is not None:
-            yield name, value if isinstance(value, bool | int | float | str) else str(value)
+    taken: set[str] = set()
+    parts = {"": named, "training": known.training, "method": known.method_params, "model": known.model_params}
+    for part, settings in parts.items():
+        for key, value in settings.items():
+            name = f"{part}_{key}" if key in taken else key
+            taken.add(name)
+            if value is not None:
+                yield name, value if isinstance(value, bool | int | float | str) else str(value)
 
 
 def _tag(metric: Mapping[str, Any]) -> str:

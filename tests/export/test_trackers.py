@@ -211,6 +211,19 @@ def test_what_a_record_does_not_tell_stops_no_tracker_and_no_progress(plain, end
     assert _outcome(record, 3.0) != "ok in 3 s"
 
 
+@pytest.mark.parametrize("part", ["method", "model"])
+@pytest.mark.parametrize("name", ["schedule", "learning_rate", "seed", "T"])
+def test_settings_of_one_name_are_told_apart(plain, part, name):
+    (record, *_) = Store(plain).records()
+    before = _Run(record, None).settings
+    known = replace(record.identity, training={"schedule": "cosine", "learning_rate": 0.1}, method_params={})
+    odd = replace(record, identity=replace(known, **{f"{part}_params": {name: 7, "own": 1}}))
+    found = _Run(odd, None).settings
+    assert (found["schedule"], found["learning_rate"]) == ("cosine", 0.1)
+    assert (found[f"{part}_{name}"], found["own"]) == (7, 1)
+    assert all(found[key] == before[key] for key in ("method", "model", "data", "seed", "T") if key in before)
+
+
 @pytest.mark.parametrize("letter", ["a", "é"])
 def test_a_label_that_no_file_name_holds_is_cut(plain, letter):
     (record, *_) = Store(plain).records()
