@@ -16,11 +16,22 @@ from routebench.analysis import BASELINE, Method
 from routebench.engine import reproduce
 from routebench.engine.agreement import Agreement, compare
 from routebench.engine.isolation import Scratch
-from routebench.engine.results import NOT_RUN, TRIALS, Identity, Record, Store, distinct, preset_in_words, unpack
+from routebench.engine.results import (
+    NOT_RUN,
+    TRIALS,
+    Identity,
+    PlannedCell,
+    Record,
+    Store,
+    distinct,
+    preset_in_words,
+    unpack,
+)
 from routebench.engine.suites import METHOD, Cell, ChosenSettings, load_suite
 from routebench.errors import UserError
 from routebench.options import RankOptions
-from routebench.ranking._boards import PublishedBoard, board_of, published
+from routebench.quantities import plural
+from routebench.ranking._boards import Board, PublishedBoard, board_of, published
 from routebench.ranking._measuring import Wanted, best_of, part_of
 from routebench.ranking._standing import Standing, standing_of
 from routebench.ranking._submission import SETTINGS, ClaimedPlace, about_of, claim_of, faults_of_records, inspected
@@ -281,6 +292,27 @@ def _faults_of_files(store: Store, known: PublishedBoard, settings: ChosenSettin
         seeds = {cell.identity.seed for cell in runs if (cell.label, cell.identity.iterations) == entry}
         if lacking := {*range(known.board.seeds)} - seeds:
             yield f"{Method.of(*entry).title} lacks seed {min(lacking)}; a board has {known.board.seeds} of each"
+    yield from _other_budget(known.board, [cell for cell in cells if cell.identity.is_trial], entries)
+
+
+def _other_budget(
+    board: Board, trials: Iterable[PlannedCell], entries: Iterable[tuple[str, str, int | None]]
+) -> Iterator[str]:
+    """Tells of configurations that had another number of trials than the board's methods.
+
+    Args:
+        board: the board.
+        trials: all planned trials of a submission.
+        entries: label, network and T of its configurations on the board.
+    """
+    tuning = load_suite(board.tuning).tuning
+    repeated = tuning.finalists * tuning.repeats if tuning and tuning.finalists > 1 else 0
+    wanted = tuning.scored * (tuning.trials + repeated) if tuning else 0
+    made = Counter((one.label, one.identity.model, one.identity.iterations) for one in trials)
+    for label, model, steps in entries:
+        if (own := made[label, model, steps]) != wanted:
+            title, told = Method.of(label, steps).title, plural(own, "trial")
+            yield f"{title} has {told}, each configuration on the board {wanted}"
 
 
 def _steps_of(known: PublishedBoard) -> set[int | None]:

@@ -525,6 +525,37 @@ def other_pairs(content, own):
         cell["identity"]["seed"] = seed
 
 
+def with_trials(change):
+    """Plans of trials that are changed; runs stay."""
+
+    def changed(store):
+        for file in (store.path / "plans").glob("*.json"):
+            content = json.loads(file.read_text())
+            content.pop(checksum.KEY)
+            if content["preset"].endswith("-trials"):
+                content["cells"] = change(store, content["cells"])
+                file.write_text(checksum.sealed(content))
+
+    return changed
+
+
+@with_trials
+def more_trials(store, cells):
+    """As many again, of which the better ones could be chosen."""
+    found = []
+    for cell in cells:
+        known = Identity.read(cell["identity"])
+        other = replace(known, options={**known.options, "trial": known.options["trial"] + len(cells)})
+        store.write_record(replace(store.record(cell["cell"]), cell=other.key, identity=other, files=None), {})
+        found.append({**cell, "cell": other.key, "identity": other.as_dict()})
+    return [*cells, *found]
+
+
+@with_trials
+def fewer_trials(store, cells):
+    return cells[:-1]
+
+
 def as_trials(store):
     """Better numbers without answers that fit, in records that say to be of trials."""
     higher(store)
@@ -548,6 +579,8 @@ def to_few_images(store):
         (planned_otherwise(worst_of_another), "plans lack 1 of the runs", "1 runs that are not of this method"),
         (planned_otherwise(worst_of_uniform), "plans lack 1 of the runs", "1 runs that are not of this method"),
         (planned_otherwise(other_pairs), "plans lack 3 of the runs", "plans 3 runs that are others"),
+        (more_trials, "runs that are not of this method", "has 4 trials, each configuration on the board 2"),
+        (fewer_trials, "plans lack 1 of the runs", "has 1 trial, each configuration on the board 2"),
         (as_trials, "3 records say another run", "3 records say another run"),
         (to_few_images, "expected answers to 120 test images, got 20", "expected answers to 120 test images, got 20"),
         (higher, "its answers give another accuracy", "its answers give another accuracy"),
