@@ -156,9 +156,17 @@ def _add(known: dict[Keys, Any], members: Sequence[Keys], found: Iterable[Any]) 
 def named_of(runs: Runs, contenders: Iterable[Contender]) -> list[Pair]:
     """The comparisons of a suite's plan, in its order, of which both sides were planned; none where it names none."""
     known = {key_of(one.method): one for one in contenders}
-    named = [(_entry(pair["ours"]), _entry(pair["theirs"])) for pair in runs.primary.get("pairs", ())]
-    found = [(known.get(ours), known.get(theirs)) for ours, theirs in named]
+    found = [(known.get(ours), known.get(theirs)) for ours, theirs in pairs_in(runs.primary)]
     return [(ours, theirs) for ours, theirs in found if ours is not None and theirs is not None]
+
+
+def pairs_in(primary: Mapping[str, Any]) -> list[Keys]:
+    """The comparisons that a plan names, ours first.
+
+    Args:
+        primary: the plan's `primary`; empty where it names none.
+    """
+    return [(_entry(pair["ours"]), _entry(pair["theirs"])) for pair in primary.get("pairs", ())]
 
 
 def gains_in(runs: Runs, contenders: Sequence[Contender]) -> list[Pair]:

@@ -16,12 +16,16 @@ from pandas import DataFrame, isna
 from routebench.analysis import wording
 from routebench.analysis._method import CONTROL
 from routebench.analysis._runs import Runs
+from routebench.analysis.families import Key, key_of, pairs_in
 from routebench.analysis.palette import colours_of
 from routebench.catalogue import catalogue, shipped_version
 from routebench.engine.isolation import Scratch
 from routebench.engine.merge import Unequal, merge, opened
 from routebench.engine.results import SAME_DATA, Record, Records, Store, existing, is_packed, tuning_of
 from routebench.errors import UserError, shown
+
+NEVER = "~"
+"""Later than any time, as ISO 8601 writes them."""
 
 
 class NothingPlanned(UserError):
@@ -49,7 +53,8 @@ class Folder:
         parts: one per suite, preset, data set and model, the newest plan first.
         plans: for each part, by its name, the plan file's content without its runs; in `tunings` how all its plans
             chose settings, the newest first; in `budgets` the methods by what they had, where that differs; in `added`
-            the number of configurations to which seeds were added; in `margins` other margins that plans had earlier.
+            the number of configurations to which seeds were added; in `margins` other margins that plans had earlier;
+            in `late` and `dropped` comparisons, in words, that were named, or no longer, when runs had ended.
         origins: the folders that it was put together from, the user's own first; empty where it is one.
     """
 
@@ -127,6 +132,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
         tunings = [*filter(None, map(tuning_of, [facts, *others]))]
         more = {"margins": _earlier_margins(facts, content, map(kept.get, cells["cell"])), "tunings": tunings}
         more |= {"budgets": _budgets(part, content), "added": _with_added_seeds(part, begun, kept)}
+        more |= _changed_pairs(part, facts, content, begun, kept)
         plans[part.name] = {**facts, **more}
         if len({one.trials for one in tunings}) > 1:  # no number holds for all methods
             parts[-1] = replace(part, trials=None)
@@ -151,6 +157,54 @@ def _earlier_margins(
     other = [margin for margin in dict.fromkeys(one["margin"] for one in same) if margin != plan["primary"]["margin"]]
     ends = (str(record.provenance.get("finished", "")) for record in records if record is not None)
     return other if other and any(end < plan["created"] for end in ends) else []
+
+
+def _changed_pairs(
+    part: Runs,
+    plan: Mapping[str, Any],
+    content: Mapping[str, Mapping[str, Any]],
+    begun: Mapping[str, str],
+    kept: Records,
+) -> dict[str, list[str]]:
+    """Comparisons that no plan named before runs of both sides had ended, and those that the newest plan leaves out.
+
+    A run tells only of plans that are later than the first that planned it.
+
+    Args:
+        part: the runs.
+        plan: the newest plan of the part.
+        content: the plans by name, the oldest first.
+        begun: when each run was planned first, by key.
+        kept: the folder's records.
+
+    Returns:
+        `late` and `dropped`, each `A against B`.
+    """
+    suite, preset, data = _part_of(plan)
+    alike = [one for one in content.values() if (_part_of(one)[0], _part_of(one)[2]) == (suite, data)]
+    if len(alike) < 2 or not any(one.get("primary") for one in alike):
+        return {"late": [], "dropped": []}
+    ends: dict[Key, str] = {}
+    titles: dict[Key, str] = {}
+    for cell in part.planned["cell"]:
+        key, record = key_of(part.methods[cell]), kept.get(cell)
+        titles[key] = str(part.methods[cell])
+        if record is not None and (end := str(record.provenance.get("finished", ""))):
+            ends[key] = min(ends.get(key, NEVER), max(begun.get(cell, NEVER), end))
+    first: dict[tuple[Key, Key], str] = {}
+    for one in alike:
+        for pair in pairs_in(one.get("primary") or {}):
+            first[pair] = min(first.get(pair, NEVER), one["created"])
+
+    def known_before(pair: tuple[Key, Key], time: str) -> bool:
+        return all(ends.get(side, NEVER) < time for side in pair)
+
+    now = [*pairs_in(part.primary)]
+    late = [pair for pair in now if known_before(pair, first.get(pair, ""))]
+    earlier = [pair for one in alike if one["preset"] == preset for pair in pairs_in(one.get("primary") or {})]
+    dropped = [pair for pair in dict.fromkeys(earlier) if pair not in now and known_before(pair, plan["created"])]
+    told = [[f"{titles[ours]} against {titles[theirs]}" for ours, theirs in pairs] for pairs in (late, dropped)]
+    return dict(zip(("late", "dropped"), told, strict=True))
 
 
 def _part_of(plan: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -124,6 +124,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
             *_told(without_tuning(plan), runs, records),
             *_added(plan),
             *_margins(plan),
+            *_changed_pairs(plan),
             *runs.not_measured,
             *measured_elsewhere(runs),
         ),
@@ -260,6 +261,19 @@ def _margins(plan: Mapping[str, Any]) -> Iterator[str]:
             f"The margin of pre-specified comparisons is {plan['primary']['margin']:g} points; earlier plans had {told}"
             ", and runs had ended when it was changed. What it decides was not specified beforehand."
         )
+
+
+def _changed_pairs(plan: Mapping[str, Any]) -> Iterator[str]:
+    """Tells of comparisons that were named, or are named no longer, since results were there."""
+    told = {
+        "late": "No plan had pre-specified {} when runs of both had ended: what is decided there was not "
+        "specified beforehand",
+        "dropped": "An earlier plan pre-specified {}, and the newest does not, though runs of both had ended: p is "
+        "corrected over fewer comparisons than were specified beforehand",
+    }
+    for key, words in told.items():
+        if pairs := plan.get(key, ()):
+            yield f"{words.format(wording.listed(pairs, 8))}."
 
 
 def _parts_of(known: Identity) -> Iterator[tuple[str, str, int | None]]:

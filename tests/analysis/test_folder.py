@@ -208,3 +208,53 @@ def test_a_margin_that_is_changed_after_results_is_told(tmp_path, margins, told)
     assert plan["margins"] == told
     caveats = " ".join(origins_of(part, plan, folder.records(part), None).told)
     assert ("comparisons is 2 points; earlier plans had 0.5, and runs had ended" in caveats) == bool(told)
+
+
+def pair(ours, theirs):
+    """A comparison as plans have it."""
+    sides = [{"label": label, "model": "capsnet-small", "iterations": steps} for label, steps in (ours, theirs)]
+    return dict(zip(("ours", "theirs"), sides, strict=True))
+
+
+UNIFORM = ("uniform", None)
+ONE, OTHER = pair(("dynamic", 2), UNIFORM), pair(("dynamic", 3), UNIFORM)
+IN_WORDS = ("Dynamic, T = 2 against Uniform routing", "Dynamic, T = 3 against Uniform routing")
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "late", "dropped"),
+    [
+        ([ONE], [ONE], 0, 0),
+        ([ONE, OTHER], [OTHER, ONE], 0, 0),
+        ([], [ONE], IN_WORDS[:1], 0),
+        (None, [ONE], IN_WORDS[:1], 0),
+        ([ONE], [ONE, OTHER], IN_WORDS[1:], 0),
+        ([ONE, OTHER], [ONE], 0, IN_WORDS[1:]),
+        ([ONE], [OTHER], IN_WORDS[1:], IN_WORDS[:1]),
+        ([ONE], None, 0, IN_WORDS[:1]),
+        ([pair(("dynamic", 1), UNIFORM)], [pair(("em", 1), UNIFORM), pair(("dynamic", 1), UNIFORM)], 0, 0),  # em is new
+    ],
+)
+@pytest.mark.parametrize("results", ["before", "after"])
+def test_comparisons_that_are_named_or_left_out_after_results_are_told(
+    tmp_path, first, then, late, dropped, results
+) -> None:
+    """A comparison that results chose was not specified beforehand."""
+    few = {name: METHODS[name] for name in ("dynamic", "em", "uniform")}
+    records = made_up_records(methods=few, failures=False)
+    for record in records if results == "after" else ():
+        record["provenance"]["finished"] = "2025-11-21T10:09:00+00:00"
+    for time, named in ((1, first), (8, then)):
+        planned = [one for one in records if one["label"] != "em" or time == 8]
+        write_folder(tmp_path, planned, f"quick{time}", time=time)
+        (file,) = (tmp_path / "plans").glob(f"*quick{time}*")
+        primary = {} if named is None else {"primary": {"margin": 0.5, "first": 3, "pairs": named}}
+        file.write_text(sealed({**json.loads(file.read_text()), **primary, "preset": "quick"}))
+    (part,) = (folder := open_folder(tmp_path)).parts
+    plan = folder.plans[part.name]
+    if results == "after":
+        late = dropped = 0
+    assert (plan["late"], plan["dropped"]) == ([*(late or ())], [*(dropped or ())])
+    caveats = " ".join(origins_of(part, plan, folder.records(part), None).told)
+    assert ("No plan had pre-specified Dynamic" in caveats) == bool(late)
+    assert ("An earlier plan pre-specified Dynamic" in caveats) == bool(dropped)
