@@ -16,8 +16,8 @@ from routebench.received import read_plain
 
 _sources: dict[Path, tuple[object, bytes]] = {}
 """One loading of a module by file, and the source that was found then."""
-_own_files: dict[Path, dict[Path, str]] = {}
-"""Files that count as the code of the file that reads them, by that file, with a hash of what was found."""
+_own_files: dict[Path, dict[Path, tuple[object, str]]] = {}
+"""Files that count as the code of the file that reads them, by that file, with stamp and hash of what was found."""
 _modules: list[ModuleType] = []
 """All modules when they were last looked through: thousands, for each of a hundred files."""
 _by_name: defaultdict[str, list[ModuleType]] = defaultdict(list)
@@ -83,7 +83,7 @@ def own_file(reader: str | Path, name: str | Path) -> Path:
     source = Path(os.path.realpath(reader))
     file = source.parent / name
     try:
-        found = hashlib.sha256(read_plain(file, named=True)[0]).hexdigest()
+        found = _stamp_and_hash(file)
     except OSError as error:
         raise UserError(f"{source.name}: its file {str(name)!r} cannot be read ({error.strerror})") from error
     _own_files.setdefault(source, {})[file] = found
@@ -91,8 +91,30 @@ def own_file(reader: str | Path, name: str | Path) -> Path:
 
 
 def own_files_of(file: Path) -> Mapping[Path, str]:
-    """Hashes of the files that a file has said it reads."""
-    return _own_files.get(file, {})
+    """Hashes of the files that a file has said it reads; of one that was written since, the hash of then and of now.
+
+    Nobody knows whether such a file is read when the plug-in is imported, or later.
+    """
+    return {other: _hash_since(other, *known) for other, known in _own_files.get(file, {}).items()}
+
+
+def _hash_since(file: Path, stamp: object, then: str) -> str:
+    try:
+        if _stamp(file.stat()) == stamp:
+            return then
+        now = _stamp_and_hash(file)[1]
+    except OSError:
+        now = "gone"
+    return then if now == then else f"{then} {now}"
+
+
+def _stamp_and_hash(file: Path) -> tuple[object, str]:
+    content, known = read_plain(file, named=True)
+    return _stamp(known), hashlib.sha256(content).hexdigest()
+
+
+def _stamp(known: os.stat_result) -> object:
+    return known.st_size, known.st_mtime_ns, known.st_ctime_ns, known.st_ino
 
 
 def keep_source(module: str) -> None:

@@ -67,6 +67,23 @@ def test_an_edited_plugin_gives_no_number(suite_file, tmp_path, run_all):
                 expect_changed(record, f"the code of {file} was edited after the run was planned")
 
 
+def test_a_file_that_a_plugin_reads_later_gives_no_number_once_it_was_written(suite_file, tmp_path, run_all):
+    """In a process that imports the plug-in once, for all runs."""
+    table = tmp_path / "table.csv"
+    table.write_text("1\n")
+    file = shutil.copy(PARTS, tmp_path / "mine.py")
+    file.write_text(f"import routebench\nTABLE = routebench.own_file(__file__, 'table.csv')\n{file.read_text()}")
+    with extensions.restored():
+        load_plugin(str(file))
+        made = plan(load_suite(str(suite_file())), "quick", Choices())
+        for content, status in (("2\n", "changed"), ("1\n", "ok")):
+            table.write_text(content)
+            (record,) = run_all(made.cells[:1])
+            assert record.status == status
+            if status == "changed":
+                expect_changed(record, f"the code of {file} was edited after the run was planned")
+
+
 def test_edited_files_of_routebench_give_no_number(made, run_all):
     first, second, third = (replace(cell, code=Code(cell.code.yours, code)) for cell, code in zip(
         made.cells, (made.cells[0].code.shipped, "other", "other"), strict=False))  # fmt: skip
