@@ -54,7 +54,8 @@ class Folder:
         plans: for each part, by its name, the plan file's content without its runs; in `tunings` how all its plans
             chose settings, the newest first; in `budgets` the methods by what they had, where that differs; in `added`
             the number of configurations to which seeds were added; in `margins` other margins that plans had earlier;
-            in `late` and `dropped` comparisons, in words, that were named, or no longer, when runs had ended.
+            in `late` and `dropped` comparisons, in words, that were named, or no longer, when runs had ended;
+            in `others` the other plans of which a run counts, the newest first.
         origins: the folders that it was put together from, the user's own first; empty where it is one.
     """
 
@@ -133,6 +134,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
         more = {"margins": _earlier_margins(facts, content, map(kept.get, cells["cell"])), "tunings": tunings}
         more |= {"budgets": _budgets(part, content), "added": _with_added_seeds(part, begun, kept)}
         more |= _changed_pairs(part, facts, content, begun, kept)
+        more |= {"others": [one for one in others if one["plan"] != plan]}
         plans[part.name] = {**facts, **more}
         if len({one.trials for one in tunings}) > 1:  # no number holds for all methods
             parts[-1] = replace(part, trials=None)

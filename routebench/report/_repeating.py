@@ -18,17 +18,21 @@ TALK = {"-q", "--quiet", "-v", "--verbose", "--json"}
 
 
 def command_of(runs: Runs, plan: Mapping[str, Any], records: Sequence[Record]) -> tuple[str, str]:
-    """The command line that repeats the finished runs, and a sentence on what it names beyond them.
+    """The command lines that repeat the finished runs, and a sentence on what the last names beyond them.
 
-    It is the newest plan's, with the seeds of all plans; then those of methods that this plan lacks.
+    They are those of all plans of which a run counts, the oldest first: of two settings the newer plan's count. A plan
+    whose configurations have more seeds by older plans has these seeds as well.
 
     Args:
         runs: the runs of the part.
-        plan: its newest plan.
+        plan: its newest plan; in `others` the older ones.
         records: those of its finished and failed runs.
     """
-    newest, besides = _newest(runs, plan, records)
-    commands = (_with_all_seeds(newest, runs, plan), *_of_other_methods(runs, str(plan.get("plan", "")), records))
+    newest, besides = _given(plan, records)
+    if not newest:
+        parts = ("python", "-m", "routebench", "suite", runs.suite, "--preset", runs.preset, "--data", runs.data)
+        newest = shlex.join(parts)
+    commands = [*_of_all_plans(newest, runs, plan, records)][::-1]
     return " && ".join(dict.fromkeys(_as_readers_give_it(each, runs, records) for each in commands)), besides
 
 
@@ -37,18 +41,17 @@ def finished(record: Record) -> str:
     return str(record.provenance.get("finished") or "")
 
 
-def _newest(runs: Runs, plan: Mapping[str, Any], records: Sequence[Record]) -> tuple[str, str]:
-    """The plan's command; if that names a plug-in that failed to import, the newest finished run's.
+def _given(plan: Mapping[str, Any], records: Sequence[Record]) -> tuple[str, str]:
+    """The plan's command; if that names a plug-in that failed to import, the newest finished run's; empty without one.
 
-    Without a recorded command it is the simplest equivalent.
+    Also a sentence on plug-ins that it names, and no finished run came with.
     """
     ok = sorted((record for record in records if record.status == "ok"), key=finished, reverse=True)
     used = {str(spec) for record in ok for spec in record.provenance.get("plugins") or ()}
     told = [plan.get("command"), *(record.provenance.get("command") for record in (*ok, *records))]
     known = [entry if isinstance(entry, str) else shlex.join(map(str, entry)) for entry in told if entry]
     if not known:
-        parts = ("python", "-m", "routebench", "suite", runs.suite, "--preset", runs.preset, "--data", runs.data)
-        return shlex.join(parts), ""
+        return "", ""
     if not ok or any("plugins" not in record.provenance for record in ok):
         return known[0], ""  # nobody knows what they came with
     command = next((entry for entry in known if _plugins_of(entry) <= used), known[0])
@@ -58,35 +61,56 @@ def _newest(runs: Runs, plan: Mapping[str, Any], records: Sequence[Record]) -> t
     return command, f"This was the last command given here. No finished run came with {wording.listed(unused)}."
 
 
-def _with_all_seeds(command: str, runs: Runs, plan: Mapping[str, Any]) -> str:
-    """The command with the seeds of all plans whose runs count, where another plan has seeds that this one lacks."""
-    planned = sorted({int(seed) for seed in runs.planned["seed"]})
-    seeds, own = range(planned[0], planned[-1] + 1), plan.get("settings", {}).get("seeds")
-    if own is None or own == written(seeds) or len(planned) < len(seeds) or runs.planned["plan"].nunique() < 2:
-        return command
-    words = _words(command)
-    if "suite" not in words or _has("--until", words):  # which adds them
-        return command
-    return shlex.join([*_without("--seeds", words), "--seeds", str(written(seeds))])
+def _of_all_plans(newest: str, runs: Runs, plan: Mapping[str, Any], records: Sequence[Record]) -> Iterator[str]:
+    """The newest plan's command, then those of older plans that hold what no command before them repeats."""
+    if "plan" not in plan:
+        yield newest
+        return
+    alike = runs.planned.groupby(["label", "method_params", "role", "model", "iterations"], dropna=False, sort=False)
+    left = runs.planned.assign(entry=alike.ngroup())
+    others = {str(one["plan"]): one for one in plan.get("others", ())}
+    heads = [plan, *others.values(), *({"plan": name} for name in {*left["plan"]} - others.keys() - {plan["plan"]})]
+    for head in heads:
+        own = left[left["plan"] == head["plan"]]
+        cells = {*own["cell"]}
+        command = newest if head is plan else _given(head, [one for one in records if one.cell in cells])[0]
+        entries = left[left["entry"].isin(own["entry"])]
+        longer = _with_seeds(command, head, [sorted(seeds) for _, seeds in entries.groupby("entry")["seed"]])
+        left = left.drop(index=(entries if longer else own).index)
+        if head is plan or (cells and command):
+            yield longer or command
 
 
-def _of_other_methods(runs: Runs, newest: str, records: Iterable[Record]) -> Iterator[str]:
-    """The commands of methods that the newest plan lacks: plans that name one method each make up one part, too."""
-    own = runs.planned.groupby("label")["plan"].agg(set)
-    missing = {str(label) for label, plans in own.items() if newest not in plans} if newest else set()
-    for record in sorted(records, key=finished, reverse=True):
-        if record.label in missing and isinstance(told := record.provenance.get("command"), str):
-            missing.remove(record.label)
-            yield told
+def _with_seeds(command: str, plan: Mapping[str, Any], seeds: Sequence[Sequence[int]]) -> str:
+    """The command with other seeds than its own, of every configuration; empty where it cannot have them.
+
+    Args:
+        command: a plan's command.
+        plan: the plan.
+        seeds: those of each of its configurations.
+    """
+    own, words = plan.get("settings", {}).get("seeds"), _words(command)
+    whole = range(seeds[0][0], seeds[0][-1] + 1) if seeds else range(0)
+    if own is None or any([*whole] != [*one] for one in seeds) or "suite" not in words:
+        return ""
+    if own == written(whole):
+        return command
+    if _has("--until", words):  # which adds them
+        return ""
+    return shlex.join([*_without("--seeds", words), "--seeds", str(written(whole))])
 
 
 def _as_readers_give_it(command: str, runs: Runs, records: Iterable[Record]) -> str:
     """The command without how it was to talk, settings that its preset names anyway, and the folder of whoever gave it.
 
-    With settings of one's own the folder stays: `tune` writes them into it.
+    With settings of one's own the folder stays: `tune` writes them into it. What left runs of the plan out for a later
+    call, which made them, is not told either.
     """
     words = _words(command)
-    kept = [word for word in words if word not in TALK]
+    kept = _without("--budget", [word for word in words if word not in TALK])
+    chosen_runs = [word for option in ("--run", "--cell") for word in _values(option, words)]
+    if not all(record.cell.startswith(tuple(chosen_runs)) for record in records):
+        kept = _without("--run", _without("--cell", kept))
     shipped = _trials_of_preset(runs.suite, runs.preset.removesuffix("-trials"))
     tuned = (record.identity.tuning or {} for record in records)
     chosen = {str(tuning["trials"]) for tuning in tuned if "trials" in tuning}  # a trial itself has none
@@ -115,9 +139,13 @@ def _trials_of_preset(suite: str, preset: str) -> set[str]:
 
 def _plugins_of(command: str) -> set[str]:
     """The plug-ins that a command line names."""
-    words = _words(command)
-    named = {after for word, after in pairwise(words) if word == "--plugin"}
-    return named | {word.removeprefix("--plugin=") for word in words if word.startswith("--plugin=")}
+    return {*_values("--plugin", _words(command))}
+
+
+def _values(option: str, words: Sequence[str]) -> list[str]:
+    """The values of an option of a command line."""
+    named = [after for word, after in pairwise(words) if word == option]
+    return named + [word.removeprefix(f"{option}=") for word in words if word.startswith(f"{option}=")]
 
 
 def _words(command: str) -> list[str]:

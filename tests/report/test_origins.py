@@ -8,8 +8,10 @@ import pytest
 from routebench.analysis import open_folder
 from routebench.engine.results import Store, tuning_of
 from routebench.engine.suites import ChosenPoint, ChosenSettings
+from routebench.quantities import written
 from routebench.report import origins_of
 from routebench.report._tuned import of_all, tuned_of, without_tuning
+from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs, record_of
 from tests.comparing.planted import ACCURACY
 
@@ -139,7 +141,7 @@ def test_a_command_leaves_out_the_settings_of_its_preset_and_then_the_folder() -
     assert told_of(made_up_records(seeds=1), tuned, "accuracy", "mine-trials") == tuned
 
 
-def test_calls_for_one_method_each_are_all_told_the_newest_plan_first() -> None:
+def test_calls_for_one_method_each_are_all_told_the_newest_plan_last() -> None:
     records = made_up_records(seeds=1, failures=False)
     for record in records:
         record["provenance"]["command"] = f"python -m routebench suite accuracy --method {record['label']}"
@@ -148,8 +150,51 @@ def test_calls_for_one_method_each_are_all_told_the_newest_plan_first() -> None:
     planned = runs.planned.assign(plan=["z" if one else "a" for one in older])  # names do not sort by age
     plan = {"plan": "a", "command": "python -m routebench suite accuracy --method dynamic"}
     told = origins_of(replace(runs, planned=planned), plan, [*map(record_of, records)], N_TEST).command
-    calls = [f"python -m routebench suite accuracy --method {name}" for name in ("dynamic", "em")]
+    calls = [f"python -m routebench suite accuracy --method {name}" for name in ("em", "dynamic")]
     assert told == " && ".join(calls)
+
+
+SUITE = "python -m routebench suite accuracy"
+
+
+@pytest.mark.parametrize(
+    ("calls", "told"),
+    [
+        ([("--seeds 2", "all", (0, 1)), ("--seeds 2..3", "all", (2, 3))], ["--seeds 4"]),
+        ([("--seeds 2", "all", (0, 1)), ("--seeds 3..4", "all", (3, 4))], ["--seeds 2", "--seeds 3..4"]),
+        ([("", "all", (0, 1)), ("--method em --seeds 3", "em", (0, 1, 2))], ["", "--method em --seeds 3"]),
+        ([("", "all", (0, 1)), ("--method em --seeds 2..3", "em", (2, 3))], ["", "--method em --seeds 4"]),
+        ([("", "all", (0, 1)), ("--method em --seeds 3..4", "em", (3, 4))], ["", "--method em --seeds 3..4"]),
+        (
+            [(f"--method {one} --seeds {seeds[0]}..{seeds[-1]}", one, seeds) for seeds in ((0, 1), (2, 3), (4, 5))
+             for one in ("dynamic", "em")],
+            ["--method dynamic --seeds 6", "--method em --seeds 6"],
+        ),
+        ([("--until=1 --seeds 1", "all", (0,)), ("--until 2", "all", (1, 2))], ["--until=1 --seeds 1", "--until 2"]),
+    ],
+)  # fmt: skip
+def test_commands_repeat_all_seeds_of_every_plan_that_counts(calls, told, tmp_path) -> None:
+    methods = {name: ([3], *METHODS[name][1:3], [96.0]) for name in ("dynamic", "em")}
+    for time, (options, which, seeds) in enumerate(calls):
+        records = made_up_records(max(seeds) + 1, failures=False, methods=methods)
+        wanted = [one for one in records if one["identity"]["seed"] in seeds and which in ("all", one["label"])]
+        asked = {
+            "command": f"{SUITE} {options}".strip(),
+            "settings": {"seeds": written(range(seeds[0], seeds[-1] + 1))},
+        }
+        write_folder(tmp_path, wanted, time=time, more=asked)
+    folder = open_folder(tmp_path)
+    (part,) = folder.parts
+    found = origins_of(part, folder.plans[part.name], folder.records(part), N_TEST)
+    assert found.command.split(" && ") == [f"{SUITE} {one}".strip() for one in told]
+
+
+def test_a_command_that_left_runs_out_for_a_later_call_makes_all() -> None:
+    records = made_up_records(seeds=1, failures=False)
+    one = records[0]["cell"]
+    for left_out in (f"--run {one}", f"--cell={one[:4]}", "--budget 20m", f"--budget=20 --run {one} --run 0123"):
+        assert told_of(records, f"{SUITE} {left_out} --jobs 2") == f"{SUITE} --jobs 2"
+    assert told_of(records[:1], f"{SUITE} --run {one[:4]} --jobs 2") == f"{SUITE} --run {one[:4]} --jobs 2"
 
 
 def test_without_records_a_command_is_still_given() -> None:
