@@ -294,6 +294,19 @@ def filled(folder: Path, last: str) -> Iterator[Path]:
             os.replace(made / name, folder / name)
 
 
+def expect_empty(folder: Path) -> None:
+    """Checks that nothing lies in a folder to write into, if it is there; what killed commands left in it goes.
+
+    Raises:
+        UserError: something does.
+    """
+    if folder.exists():
+        for left in filter(_is_unfinished, folder.glob(".*.tmp")):
+            _clear(left)
+        if any(folder.iterdir()):
+            raise UserError(f"{str(folder)!r} is not empty; name another folder with -o")
+
+
 def clear_leftovers(folder: Path) -> None:
     """Removes the unfinished files of processes that were killed while they wrote into a folder.
 
@@ -306,9 +319,13 @@ def clear_leftovers(folder: Path) -> None:
 
 def _clear_unfinished(target: Path) -> None:
     """Removes the unfinished files and folders of killed processes that made one file or folder."""
-    for left in target.parent.glob(f".{glob.escape(_begun(target))}.*.tmp"):
-        if UNFINISHED.search(left.name):  # a file of the user's may begin and end like this
-            _clear(left)
+    for left in filter(_is_unfinished, target.parent.glob(f".{glob.escape(_begun(target))}.*.tmp")):
+        _clear(left)
+
+
+def _is_unfinished(left: Path) -> bool:
+    """Tells whether a file or folder has such a name: one of the user's may begin and end like it."""
+    return UNFINISHED.search(left.name) is not None
 
 
 def _clear(left: Path) -> None:
@@ -324,7 +341,7 @@ def _clear(left: Path) -> None:
 def _remove(left: Path) -> None:
     if left.is_symlink() or not left.is_dir():
         left.unlink()
-    elif UNFINISHED.search(left.name):
+    elif _is_unfinished(left):
         shutil.rmtree(left)
 
 

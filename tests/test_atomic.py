@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from routebench.atomic import OLD, filled, unfinished, write_output
+from routebench.atomic import OLD, expect_empty, filled, unfinished, write_output
 from routebench.errors import UserError
 
 PACKAGE = Path(__file__).parents[1] / "routebench"
@@ -106,6 +106,30 @@ def test_a_folder_that_is_there_stays_and_a_new_one_appears_whole(tmp_path, is_t
         assert made.is_relative_to(folder) == is_there
     assert [*map(str, sorted(file.relative_to(folder) for file in folder.rglob("*")))] == ["a", "b", "c", "c/d"]
     assert known in (None, folder.stat().st_ino) and [*folder.parent.iterdir()] == [folder]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such lock")
+def test_a_folder_is_empty_again_without_what_killed_commands_left_in_it(tmp_path):
+    folder = tmp_path / "disk"
+    expect_empty(folder)
+    folder.mkdir()
+    dead, left = maker(folder / "plans", "dies")
+    with dead:
+        dead.communicate()
+    assert [*folder.iterdir()] == [left]
+    expect_empty(folder)
+    assert not [*folder.iterdir()]
+    alive, held = maker(folder / "plans", "lives")
+    with alive:
+        with pytest.raises(UserError, match="is not empty; name another folder with -o"):
+            expect_empty(folder)
+        assert [*folder.iterdir()] == [held]
+        alive.communicate("")
+    (folder / ".mine.tmp").write_text("the user's own")
+    os.utime(folder / ".mine.tmp", (0, 0))
+    with pytest.raises(UserError, match="is not empty"):
+        expect_empty(folder)
+    assert (folder / ".mine.tmp").exists()
 
 
 def test_folders_that_become_what_is_asked_for_are_made_in_one_way():

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from routebench.atomic import expect_place, filled, told_when_full, write_text
+from routebench.atomic import expect_empty, expect_place, filled, told_when_full, write_text
 from routebench.engine.agreement import compare
 from routebench.engine.results import (
     SCHEMA,
@@ -181,8 +181,7 @@ def readable(path: Path) -> Store:
 def _expect_free(folder: Path, stores: Sequence[Store]) -> None:
     """Raises UserError for a new folder that holds something, lies in one of the others, or cannot be written."""
     expect_place(folder, "the folder", folder=True)
-    if folder.exists() and any(folder.iterdir()):
-        raise UserError(f"{str(folder)!r} is not empty; name another folder with -o")
+    expect_empty(folder)
     target = Path(os.path.realpath(folder))
     for store in stores:
         if target.is_relative_to(os.path.realpath(store.path)):

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from routebench.atomic import PACKED, expect_place, filled, told_when_full, write_text
+from routebench.atomic import PACKED, expect_empty, expect_place, filled, told_when_full, write_text
 from routebench.engine.results import (
     RECORD,
     SCHEMA,
@@ -80,8 +80,7 @@ def migrate(results: Path, folder: Path) -> Migrated:
         StoreFull: the disk is full.
     """
     expect_place(folder, "the folder", folder=True)
-    if folder.exists() and any(folder.iterdir()):
-        raise UserError(f"{str(folder)!r} is not empty; name another folder with -o")
+    expect_empty(folder)
     found = Migrated()
     files = files_of(results)
     plans, records = (_read(results, files, part, found) for part in ("plans", "records"))
