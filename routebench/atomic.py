@@ -200,7 +200,7 @@ def told_when_full(folder: Path) -> Iterator[None]:
     """Turns the errors of a disk that is full, or can only be read, into `StoreFull`.
 
     Args:
-        folder: the folder that is written to, for the message.
+        folder: the folder that is written to, for the message; of an unfinished one, that which it lies in is named.
     """
     try:
         yield
@@ -208,8 +208,9 @@ def told_when_full(folder: Path) -> Iterator[None]:
         if error.errno not in FULL | FORBIDDEN:
             raise
         way = "make room" if error.errno in FULL else "let it be written"
+        place = next((each.parent for each in (*folder.parents[::-1], folder) if _is_unfinished(each)), folder)
         full = StoreFull(
-            f"results folder: {str(folder)!r} takes no more ({error.strerror}); "
+            f"results folder: {str(place)!r} takes no more ({error.strerror}); "
             f"finished runs are kept: {way}, then run the same command again"
         )
         if error.errno in FORBIDDEN:

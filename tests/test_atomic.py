@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from routebench.atomic import OLD, expect_empty, filled, unfinished, write_output
+from routebench.atomic import OLD, StoreFull, expect_empty, filled, told_when_full, unfinished, write_output
 from routebench.errors import UserError
 
 PACKAGE = Path(__file__).parents[1] / "routebench"
@@ -106,6 +106,14 @@ def test_a_folder_that_is_there_stays_and_a_new_one_appears_whole(tmp_path, is_t
         assert made.is_relative_to(folder) == is_there
     assert [*map(str, sorted(file.relative_to(folder) for file in folder.rglob("*")))] == ["a", "b", "c", "c/d"]
     assert known in (None, folder.stat().st_ino) and [*folder.parent.iterdir()] == [folder]
+
+
+def test_a_full_disk_is_told_by_the_folder_that_is_to_be_there(tmp_path):
+    """Not by the hidden one that goes with the error."""
+    with unfinished(tmp_path / "new") as made:
+        for folder in (tmp_path, made, made / "whole" / "records"):
+            with pytest.raises(StoreFull, match=f"results folder: '{tmp_path}' takes no more"), told_when_full(folder):
+                raise OSError(28, "No space left on device")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such lock")

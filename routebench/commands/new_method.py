@@ -49,8 +49,14 @@ def command(name: str, folder: Path, plugins: tuple[str, ...]) -> None:
         "file": file.name,
         "test_file": test.name,
     }
-    _write(file, "method.py.jinja", words)
-    _write(test, "test_method.py.jinja", words)
+    texts = {file: _rendered("method.py.jinja", words), test: _rendered("test_method.py.jinja", words)}
+    try:
+        for path, text in texts.items():
+            atomic.write_output(path, text, "the method" if path == file else "its test")
+    except UserError:
+        for path in texts:
+            path.unlink(missing_ok=True)  # there was none
+        raise
     plugin = shown(shlex.quote(str(file)))
     tell(f"wrote {shown(file)} and {shown(test)}; next:")
     tell(f"  python -m routebench check {name} --plugin {plugin}")
@@ -89,7 +95,7 @@ def _expect_free(name: str, plugins: tuple[str, ...]) -> None:
             raise UserError(f"routing method {name!r} of {whose} is there already; choose another name: 'my-{name}'")
 
 
-def _write(file: Path, template: str, words: dict[str, str]) -> None:
+def _rendered(template: str, words: dict[str, str]) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     templates = Environment(
@@ -98,8 +104,4 @@ def _write(file: Path, template: str, words: dict[str, str]) -> None:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(templates.get_template(template).render(words), encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{str(file)!r} cannot be written: {error.strerror}; choose another folder with -o") from error
+    return templates.get_template(template).render(words)

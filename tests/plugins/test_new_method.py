@@ -45,6 +45,24 @@ def test_it_says_what_to_do_next(written):
     assert "Departures:" in docstring
 
 
+@pytest.mark.parametrize("room", [0, 1])
+def test_on_a_full_disk_it_writes_both_files_or_none(call, tmp_path, monkeypatch, room):
+    """So that the same command can be given again."""
+    left = iter(range(room))
+
+    def sync(descriptor):
+        if next(left, None) is None:
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", sync)
+        done = call("new-method", "my-agreement", "-o", "made")
+    told = "its test cannot be written to 'made/test_my_agreement.py'" if room else "the method cannot be written to"
+    assert done.code == 2 and told in done.error and "the disk is full; choose with -o" in done.error
+    assert done.error.count("\n") == 1 and not [*(tmp_path / "made").iterdir()]
+    assert call("new-method", "my-agreement", "-o", "made").code == 0
+
+
 def test_what_it_writes_is_in_order(written):
     """Formatted, typed, and its own test passes."""
     _, file = written
