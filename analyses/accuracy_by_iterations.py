@@ -32,7 +32,7 @@ KINDS = (OVER_SEEDS, OVER_SEEDS_LOGIT, OVER_SAMPLES)
 def accuracy_by_iterations(runs: Runs) -> Analysis | None:
     """Mean test accuracy (%) with its 95 % interval, per method and T; in the figure, of those with several T."""
     found = comparison_of(runs).every[["method", "mean", "n_ok", "n_planned"]]
-    table = found.sort_values("method", ignore_index=True)
+    table = found.sort_values("method", ignore_index=True, kind="stable")
     lines = _lines(table)
     several = {method for method, line in lines.items() if len(line) > 1}
     if not several:

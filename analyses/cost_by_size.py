@@ -49,7 +49,7 @@ def _draw(grid: Sequence[Axes], table: DataFrame, runs: Runs) -> None:
     wanted = sorted(set(table["parents"]))
     for number, axes in enumerate(grid):
         key, parents = [*DRAWN][number // len(wanted)], wanted[number % len(wanted)]
-        own = table[table["parents"] == parents].sort_values("tokens")
+        own = table[table["parents"] == parents].sort_values("tokens", kind="stable")
         for method, line in own.groupby("method", sort=False):
             style = "--" if method.is_control else "-"
             axes.plot(line["tokens"], line[key], style, color=runs.colour(method), linewidth=1.4, label=str(method))

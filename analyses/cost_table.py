@@ -123,7 +123,7 @@ def _reading(found: Costs) -> str:
     if own.empty:
         return f"No method was measured with more than one number of iterations; {noise_in_words(found)}."
     own = own.assign(at_most=own["ms"] + numbers(own["ms_extra"]) * (own["most"] - 1))
-    fastest = own.sort_values("at_most", kind="stable").drop_duplicates("method").sort_values("method")
+    fastest = own.sort_values("at_most", kind="stable").drop_duplicates("method").sort_values("method", kind="stable")
     where = f"{part_in_words(own['part'].iloc[0])}, batch {own['batch'].iloc[0]:,}"
     told = [_clause(row, found.noise) for row in fastest[fastest["beyond_noise"]].to_dict("records")]
     lost = [*fastest.loc[~fastest["beyond_noise"], "method"]]

@@ -257,7 +257,7 @@ class Runs:
             tested = results["test_iterations"]
             chosen &= (tested == results["iterations"]).fillna(False).astype(bool) | tested.isna()
         kept = [column for column in results if column not in OF_CELLS]  # a folder has dozens of columns
-        rows = results.loc[chosen & known, kept].sort_values("seed")
+        rows = results.loc[chosen & known, kept].sort_values("seed", kind="stable")
         methods = self._less(results.loc[chosen & ~known, "cell"])
         return rows.assign(method=rows["cell"].map(methods).astype(object))
 

@@ -150,7 +150,7 @@ def layers_by_size(runs: Runs) -> DataFrame:
         return times
     most = times.groupby("method")["iterations"].transform("max")
     times = times[(times["iterations"] == most) & (times["batch"] == times["batch"].max())]
-    times = times.sort_values("value").drop_duplicates(["method", "part"])
+    times = times.sort_values("value", kind="stable").drop_duplicates(["method", "part"])
     keys = ["method", "part", "backend", "batch", "iterations"]
     memory = _means(results, "training_memory").set_index(keys)["value"].rename("mb") / MEGABYTE
     of_one = ["method", "part", "batch", "iterations"]
@@ -301,7 +301,7 @@ def _panel(axes: Axes, table: DataFrame, runs: Runs, x: str, method: Method) -> 
     axes.set_yscale("log")
     own, backends = table["method"] == method, sorted(set(table["backend"]))
     for rows in (table[~own], table[own]):
-        for (one, backend), line in rows.sort_values(x).groupby(["method", "backend"]):
+        for (one, backend), line in rows.sort_values(x, kind="stable").groupby(["method", "backend"]):
             style: dict[str, Any] = {"color": GRID, "linewidth": 1}
             if one == method:
                 style = {"color": runs.colour(method), "linestyle": _style(str(backend))}

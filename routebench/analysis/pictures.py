@@ -30,7 +30,7 @@ def first_arrays(runs: Runs, name: str) -> dict[Method, Arrays]:
         name: the name of an array; methods whose run has none are left out. To the rest `seed` is added.
     """
     found: dict[Method, Arrays] = {}
-    done = runs.planned[runs.planned["status"] == "ok"].sort_values(["seed"], kind="stable")
+    done = runs.planned[runs.planned["status"] == "ok"].sort_values("seed", kind="stable")
     for cell, seed in zip(done["cell"], done["seed"], strict=True):
         method = runs.methods[str(cell)]
         arrays = {} if method in found else runs.arrays(str(cell))

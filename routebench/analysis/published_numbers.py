@@ -257,7 +257,12 @@ def _with_iterations(rows: DataFrame, row: Row) -> DataFrame:
     if not _coordinates(row).get("iterations", "").startswith(BEST_OF):
         return rows
     whole = rows.groupby("seed")["steps"].transform("nunique") == len(grid)
-    return rows[whole].sort_values("value", ascending=False).drop_duplicates("seed").sort_values("seed")
+    return (
+        rows[whole]
+        .sort_values("value", ascending=False, kind="stable")
+        .drop_duplicates("seed")
+        .sort_values("seed", kind="stable")
+    )
 
 
 def _steps(row: Row) -> set[int | None]:

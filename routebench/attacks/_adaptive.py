@@ -42,7 +42,7 @@ def ratio_towards(rank: int) -> Objective:
 
     def objective(clean: Tensor, labels: Tensor) -> Climbed:
         own = labels[:, None]
-        aims = clean.scatter(1, own, -torch.inf).argsort(dim=1, descending=True)[:, rank : rank + 1]
+        aims = clean.scatter(1, own, -torch.inf).argsort(dim=1, descending=True, stable=True)[:, rank : rank + 1]
 
         def ratio(logits: Tensor) -> Tensor:
             ordered = logits.sort(dim=1, descending=True).values

@@ -47,7 +47,7 @@ class FastAdaptiveBoundary(FixedEpsilonAttack):  # type: ignore[misc]  # foolbox
 
     def _follow(self, model: Victim, images: Tensor, labels: Tensor, eps: float) -> Tensor:
         own = labels[:, None]
-        aims = model.output(images).logits.scatter(1, own, -torch.inf).argsort(dim=1, descending=True)
+        aims = model.output(images).logits.scatter(1, own, -torch.inf).argsort(dim=1, descending=True, stable=True)
         aim = aims[:, self.rank : self.rank + 1]
         clean = images.flatten(1)
         place, found = clean, clean

@@ -1,7 +1,9 @@
 """What was measured as a table of estimates: which rows and cells there are, how they are written and saved."""
 
+import ast
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -31,9 +33,41 @@ ONE = Estimate(97.0, 96.6, 97.4, 3, statistics.OVER_SEEDS)
 SEEDS = {0: 1.0, 1: 2.0, 2: 4.0}
 
 
+ROOT = Path(__file__).parents[2]
+
+
 @pytest.fixture(scope="module")
 def runs():
     return made_up_runs(methods=FEW)
+
+
+def test_values_of_a_seed_stand_in_the_order_of_the_records():
+    """So that a page is the same wherever it is drawn: an order among equals by chance is the processor's."""
+    epochs = [*range(40, 0, -1)]
+    records = made_up_records(methods=FEW, failures=False)
+    for record in records:
+        one = {"metric": "accuracy", "value": 50.0, "unit": "%", "split": "moved", "higher_is_better": True}
+        record["metrics"] += [one | {"epoch": epoch} for epoch in epochs]
+    values = made_up_runs(records).values("accuracy", split="moved")
+    for _, own in values.groupby("seed"):
+        assert [*own["epoch"]] == epochs * len(set(own["cell"]))
+
+
+@pytest.mark.parametrize("folder", ["routebench", "analyses", "reports", "docs"])
+def test_no_sort_leaves_the_order_among_equals_to_chance(folder):
+    """As pandas and torch do by default for one key: pages, and what is measured, would depend on the processor."""
+    found = []
+    for file in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            several = bool(node.args) and isinstance(node.args[0], ast.List)
+            stable = {"kind", "stable"} & {one.arg for one in node.keywords}
+            if node.func.attr == "sort_values" and not several and not stable:
+                found.append(f"{file.relative_to(ROOT)}:{node.lineno}")
+            if node.func.attr == "argsort" and {"descending"} & {one.arg for one in node.keywords} and not stable:
+                found.append(f"{file.relative_to(ROOT)}:{node.lineno}")
+    assert found == []
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def _jitters(runs: Runs) -> dict[Method, dict[int, float]]:
     Second differences cancel a straight line; of independent noise they have six times its variance.
     """
     curves = runs.values("held_out_accuracy")
-    curves = curves[curves["epoch"].notna()].sort_values("epoch")
+    curves = curves[curves["epoch"].notna()].sort_values("epoch", kind="stable")
     found: dict[Method, dict[int, float]] = {}
     for method, rows in curves.groupby("method", sort=False):
         bends = rows.pivot_table(index="epoch", columns="seed", values="value").diff().diff().dropna()

@@ -16,7 +16,7 @@ def parts_by_objects(runs: Runs) -> Analysis | None:
     clutter = int(table["clutter"].min())
     table = table[table["clutter"] == clutter].sort_values(["method", "objects"], ignore_index=True)
     table = table.astype({"objects": int}).drop(columns="clutter")
-    best = runs.values("ceiling_ari", clutter=clutter).drop_duplicates("objects").sort_values("objects")
+    best = runs.values("ceiling_ari", clutter=clutter).drop_duplicates("objects").sort_values("objects", kind="stable")
     return Analysis(
         title="Parts found, by number of objects",
         reading="Does coupling still find parts with more objects than in training?",
