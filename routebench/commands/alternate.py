@@ -12,7 +12,7 @@ import click
 from annotated_types import Ge
 
 import routebench
-from routebench.commands.options import SOME_FAILED, known, warn, whole
+from routebench.commands.options import NOTHING_MEASURED, SOME_FAILED, known, warn, whole
 from routebench.errors import UserError
 from routebench.registry import plugin_files
 from routebench.terminal import answer, note, tell
@@ -195,7 +195,7 @@ def measure(code: Path, call: list[str]) -> None:
         errors="replace",
         check=False,
     )
-    if done.returncode not in (0, SOME_FAILED):
+    if done.returncode not in (0, SOME_FAILED, NOTHING_MEASURED):
         raise UserError(
             f"{str(code)!r}: `python -m routebench {' '.join(call)}` ended with exit code {done.returncode}: "
             f"{(done.stderr or done.stdout)[-TAIL:]}"

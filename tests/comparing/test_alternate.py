@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import routebench
 from routebench.commands.alternate import _now, _side, command, rounds_in
 from routebench.comparing import origin_of_rounds
+from routebench.engine.results import Store
 from routebench.errors import UserError
 from tests.command import Command
 from tests.comparing.planted import headline, in_turn
@@ -107,6 +108,33 @@ def test_a_side_that_cannot_be_run_ends_it_with_its_words(tmp_path, results):
     done = alternate(*codes, "--preset", "quick", "--rounds", 3, "--results", results)
     assert isinstance(done.exception, UserError)
     assert "ended with exit code 2" in str(done.exception)
+
+
+def failed(folder, *methods):
+    """All runs of some methods have no result; of all methods if none is named."""
+    store = Store(folder)
+    for record in [*store.records()]:
+        if not methods or record.identity.method in methods:
+            store.write_record(replace(record, status="failed", reason="boom", metrics=[], files=None), {})
+
+
+@pytest.mark.parametrize(
+    ("side", "methods", "ends", "code"),
+    [
+        ("head", (), 4, 1),  # nothing could be measured
+        ("head", ("dynamic",), 3, 1),
+        ("base", (), 4, 4),  # nothing can be compared
+        ("base", ("dynamic",), 3, 4),  # two rounds are too few
+    ],
+)
+def test_a_side_whose_runs_fail_is_judged(tmp_path, results, side, methods, ends, code):
+    """A round that measures nothing is a finding of the gate, and no wrong call."""
+    failed(results / side, *methods)
+    codes = [checkout(tmp_path / one, tmp_path / "journal", code=ends * (one == side)) for one in ("base", "head")]
+    keep(results, codes)
+    done = alternate(*codes, "--preset", "quick", "--rounds", 3, "--results", results, "--gate")
+    assert isinstance(done.exception, SystemExit), done.exception
+    assert (done.exit_code, len((tmp_path / "journal").read_text().splitlines())) == (code, 2), done.output
 
 
 def refused(*arguments):
