@@ -81,6 +81,7 @@ class Runs:
         told: the facts that a plan tells of the data set, if that does not ship; None where it tells none.
         fingerprint: the data's, the same for equal images whatever their name; empty where nothing was measured.
         machine: run key to the processor and GPU that it ran on, in words; empty where unknown.
+        altered: keys of runs that were made otherwise than the suite's file says, apart from how many.
     """
 
     suite: str
@@ -103,6 +104,7 @@ class Runs:
     told: Mapping[str, Any] | None = None
     fingerprint: str = ""
     machine: Callable[[str], str] = no_machine
+    altered: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:

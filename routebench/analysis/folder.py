@@ -24,6 +24,8 @@ from routebench.engine.merge import Unequal, merge, opened
 from routebench.engine.results import SAME_DATA, Record, Records, Store, existing, is_packed, tuning_of
 from routebench.errors import UserError, shown
 
+OF_EXTENT = ("iterations", "model", "seeds", "variant_iterations", "without")
+"""Keys of a preset that say which runs there are, and not how one is made."""
 NEVER = "~"
 """Later than any time, as ISO 8601 writes them."""
 
@@ -127,6 +129,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
             yours=_yours_of(cells, content, packed=is_packed(path)), told=told.get(names["data"]),
             fingerprint=next((one.data_fingerprint for one in map(kept.identity_of, cells["cell"]) if one), ""),
             machine=partial(_machine_of, kept),
+            altered=frozenset(cells.loc[cells["plan"].map(lambda name: _is_altered(content[name])), "cell"]),
         )  # fmt: skip
         parts.append(part)
         others = [content[name] for name in reversed([*cells["plan"].unique()])]
@@ -207,6 +210,11 @@ def _changed_pairs(
     dropped = [pair for pair in dict.fromkeys(earlier) if pair not in now and known_before(pair, plan["created"])]
     told = [[f"{titles[ours]} against {titles[theirs]}" for ours, theirs in pairs] for pairs in (late, dropped)]
     return dict(zip(("late", "dropped"), told, strict=True))
+
+
+def _is_altered(plan: Mapping[str, Any]) -> bool:
+    """Tells whether runs of a plan were made otherwise than the suite's file says, apart from how many there are."""
+    return any(change.partition("=")[0].split(".")[0].strip() not in OF_EXTENT for change in plan.get("changes", ()))
 
 
 def _part_of(plan: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -8,9 +8,10 @@ The rules:
   interval is a prediction from our seeds, and from the paper's standard deviation where it prints one, widened by half
   a unit of the last printed digit. It may reach 3 points to either side, or a tenth of the number where it is no share.
 - not: measured under the same conditions, and outside. One in twenty is so by chance.
-- partly: measured with the same data set, method, settings and T, but by another suite or preset, or on another network
-  where the row is the plain form of its method; and the comparison with the row's rival, measured beside it on the same
-  network or on the paper's, comes out the same way (paired over seeds, p below 0.05).
+- partly: measured with the same data set, method, settings and T, but by another suite or preset, with training other
+  than in the suite's file, or on another network where the row is the plain form of its method; and the comparison with
+  the row's rival, measured beside it on the same network or on the paper's, comes out the same way (paired over seeds,
+  p below 0.05).
 - undecided: measured, but with a wider interval, or with one seed, which says nothing of how far runs lie apart, where
   the paper prints no standard deviation; or the best of a number of runs that nobody states, and not below what one run
   reaches; or elsewhere, with a comparison that is not shown; or not behind, but with lost seeds, which may be the bad
@@ -98,8 +99,9 @@ class Answer:
 
     @property
     def where(self) -> str:
-        """Suite, preset, data set and network."""
-        return f"{self.runs.suite} {self.runs.preset}, {self.runs.data}, {self.model}"
+        """Suite, preset, data set and network, and whether runs were made otherwise than the suite's file says."""
+        altered = "" if self.runs.altered.isdisjoint(self.cells) else ", other than in the suite's file"
+        return f"{self.runs.suite} {self.runs.preset}, {self.runs.data}, {self.model}{altered}"
 
 
 def published_and_measured(parts: Sequence[Runs]) -> DataFrame:
@@ -217,7 +219,8 @@ def _in_part(row: Row, runs: Runs, data: str) -> Iterator[Answer]:
             )
             tried = [one for one in methods if one.model == model and one.iterations in _steps(row)]
             by_seed.lost = frozenset[int]().union(*(one.without_value(by_seed) for one in tried))
-            yield Answer(runs, model, by_seed, named and here, [*own["cell"]], _whole(metric, unit, row))
+            same = named and here and runs.altered.isdisjoint(own["cell"])
+            yield Answer(runs, model, by_seed, same, [*own["cell"]], _whole(metric, unit, row))
 
 
 def _measured(row: Row, runs: Runs, cells: Iterable[str]) -> DataFrame:

@@ -57,6 +57,20 @@ def test_another_preset_or_suite_can_only_show_the_direction():
         assert verdicts(part((98.7, 98.7), spread=0.5, **elsewhere))["KIE-003"] == Verdict.UNDECIDED
 
 
+def test_runs_made_otherwise_than_the_suite_says_can_only_show_the_direction():
+    """As with `--set training.epochs=1`: they are of that preset by name."""
+    runs = part((99.3, 98.1), spread=0.2)
+    altered = replace(runs, altered=frozenset(runs.planned["cell"]))
+    table = published_and_measured((altered,)).set_index("id")
+    assert {*table["verdict"]} == {Verdict.PARTLY, Verdict.NOT_RUN}
+    assert table.loc["KIE-003", "verdict"] == Verdict.PARTLY and not table.loc["KIE-003", "expected"].has_limits
+    assert "other than in the suite's file" in table.loc["KIE-003", "reason"]
+    one = frozenset(runs.planned.loc[runs.planned["label"] == "none", "cell"])
+    found = verdicts(replace(runs, altered=one))
+    assert found["KIE-003"] == verdicts(runs)["KIE-003"], "of another method"
+    assert verdicts(altered, part((99.3, 98.1)))["KIE-003"] == Verdict.REPRODUCED, "beside the paper's own"
+
+
 @pytest.mark.parametrize(
     ("accuracies", "loser", "same", "elsewhere"),
     [

@@ -14,6 +14,7 @@ from routebench.engine.suites._lineup import line_up
 from routebench.errors import UserError
 from routebench.notation import parse
 from routebench.options import SuiteOptions, options_of
+from tests.analyses.measured import parts_of
 from tests.command import Command
 
 
@@ -94,6 +95,25 @@ def test_changes_are_part_of_the_identity_and_of_the_caveat():
     assert {cell.key for cell in before.cells}.isdisjoint(cell.key for cell in after.cells)
     assert "Other than in the suite's file: training.epochs=20, model_params.weight_std=0.1." in after.caveat
     assert "Other than" not in before.caveat
+
+
+@pytest.mark.parametrize(
+    ("changes", "loss", "altered"),
+    [
+        ((), None, False),
+        (("seeds=2",), None, False),
+        (("iterations=[1, 2]", "model=capsnet-small"), None, False),
+        (("training.epochs=20",), None, True),
+        (("training={epochs=20}", "seeds=2"), None, True),
+        (("model_params.weight_std=0.1",), None, True),
+        ((), "spread", True),
+    ],
+)
+def test_a_folder_knows_runs_that_were_made_otherwise_than_the_suite_says(tmp_path, changes, loss, altered):
+    made = plan(load_suite("accuracy", "quick", changes), "quick", Choices(changes=changes, loss=loss))
+    (part,) = parts_of(made, tmp_path, lambda cell: None)
+    assert part.altered == ({*part.planned["cell"]} if altered else frozenset())
+    assert ("loss=spread" in made.caveat) == (loss is not None)
 
 
 def test_a_change_to_the_same_value_changes_no_key():

@@ -306,6 +306,8 @@ def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> None:
         "yours": list(yours),
         "cells": cells,
     }
+    if plan.changes:
+        content["changes"] = list(plan.changes)
     if plan.told is not None:
         content["told"] = {"data": plan.preset.data, **plan.told}
     if plan.tuned is not None:

@@ -62,6 +62,11 @@ class Choices:
     until: float | None = None
     changes: tuple[str, ...] = ()
 
+    @property
+    def unlike_file(self) -> tuple[str, ...]:
+        """The values that runs have other than in the suite's file, as `KEY=VALUE`."""
+        return (*self.changes, *(() if self.loss is None else (f"loss={self.loss}",)))
+
 
 @dataclass(frozen=True)
 class Starter:

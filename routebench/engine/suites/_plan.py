@@ -42,7 +42,7 @@ class Plan:
         half_width: target of the intervals of pre-specified comparisons, in points; None for no target.
         chance: accuracy of guesses on the data set, in per cent.
         left_out: what lies beside the images and is not used, and which test images are trained on, in words.
-        changed: what the user has changed in the suite's file, in words; empty for nothing.
+        changes: what the user has changed in the suite's file, as `KEY=VALUE`.
         kept: for trials, the settings of configurations that need none: the suite brings them, chosen with the same
             budget.
         tuned: the choice of settings, as facts; None where runs rest on none.
@@ -61,7 +61,7 @@ class Plan:
     half_width: float | None = None
     chance: float = 0.0
     left_out: str = ""
-    changed: str = ""
+    changes: tuple[str, ...] = ()
     kept: ChosenSettings | None = None
     tuned: PlannedTuning | None = None
     base: str = ""
@@ -76,7 +76,8 @@ class Plan:
     @property
     def caveat(self) -> str:
         """The caveat that a reader of the results has to know; empty if there is none."""
-        return " ".join(filter(None, (self.suite.caveats(self.preset.data), self.changed, self.chosen, self.left_out)))
+        changed = f"Other than in the suite's file: {', '.join(self.changes)}." if self.changes else ""
+        return " ".join(filter(None, (self.suite.caveats(self.preset.data), changed, self.chosen, self.left_out)))
 
     @property
     def networks(self) -> dict[str, dict[str, list[str]]]:
@@ -123,8 +124,8 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
         told, tuned = _told(settings, preset, cells, choices, _now(settings, preset.data, data))
     elif suite.tuning is not None:
         told = NONE_TUNED
-    changed = f"Other than in the suite's file: {', '.join(choices.changes)}." if choices.changes else ""
-    return replace(_plan(suite, preset, cells, data, told), half_width=half_width, changed=changed, tuned=tuned)
+    made = _plan(suite, preset, cells, data, told)
+    return replace(made, half_width=half_width, changes=choices.unlike_file, tuned=tuned)
 
 
 def count_runs(suite: Suite, preset_name: str) -> int:
