@@ -29,6 +29,7 @@ from routebench.analysis.families import key_of, settled
 from routebench.analysis.folder import Folder
 from routebench.analysis.palette import HUES, NAMES
 from routebench.declared import as_recorded, declared
+from routebench.engine.results import COLUMNS
 from routebench.report._tabs import place_of_preset, place_of_tab, whole_title_of
 
 LEFT_OUT = {
@@ -215,8 +216,11 @@ def _judged(rows: DataFrame, pairs: PairedRuns, folder: Folder) -> tuple[PairedR
 
 
 def _gaps(rows: DataFrame, pairs: PairedRuns, folder: Folder) -> Iterator[tuple[int, Estimate]]:
-    """The differences of accuracies over seeds that the tables have, with their places among the pairs."""
-    start = 0
+    """The differences of accuracies over seeds that the tables have, with their places among the pairs.
+
+    They are of all test images: accuracies of some, at coordinates of a protocol, have differences of their own.
+    """
+    start, coordinates = 0, [name for name in rows if name not in {*COLUMNS, "preset", "first", "group"}]
     first = rows.drop_duplicates("group").set_index("group") if pairs.groups else rows
     known = [
         (settled(runs), {_key(runs, one): one for one in runs.methods.values()})
@@ -225,7 +229,8 @@ def _gaps(rows: DataFrame, pairs: PairedRuns, folder: Folder) -> Iterator[tuple[
     ]
     for groups in pairs.groups:
         members = first.loc[groups]
-        if (members["metric"] == "accuracy").all() and (members["split"] == "test").all():
+        of_all = members[coordinates].isna().all(axis=None)
+        if of_all and (members["metric"] == "accuracy").all() and (members["split"] == "test").all():
             entries = [_entry(row) for row in members.to_dict("records")]
             for place, (one, other) in enumerate(combinations(entries, 2), start):
                 gaps = (own.difference(of[one], of[other]) for own, of in known if one in of and other in of)

@@ -173,6 +173,29 @@ def test_accuracies_differ_as_in_the_table_of_pairs(tmp_path) -> None:
     assert seen == 1
 
 
+@pytest.mark.parametrize("where", [{"part": "ones"}, {"part": 1}, {"objects": 2, "part": "ones"}])
+def test_accuracies_of_some_images_have_differences_of_their_own(tmp_path, where) -> None:
+    """Not those of all test images, which the tables have."""
+    records = made_up_records(seeds=5, failures=False)
+    for number, record in enumerate(records):
+        known = {"metric": "accuracy", "split": "test", "unit": "%", "higher_is_better": True, "epoch": None}
+        value = 50.0 + 20 * (record["label"] == "em") + number * 7 % 5
+        steps = record["identity"]["iterations"]
+        record["metrics"].append({**known, "value": value, "test_iterations": steps, "where": where})
+    rows, facts = decode(values_of(open_folder(write_folder(tmp_path, records))).block)
+    by_seed = {group: dict(zip(own["seed"], own["value"], strict=True)) for group, own in rows.groupby("group")}
+    of_some, seen = {*rows.loc[rows["part"].notna(), "group"]}, 0
+    for place, pair in enumerate(pair for groups in facts["pairs"] for pair in combinations(groups, 2)):
+        if of_some.isdisjoint(pair):
+            continue
+        found = statistics.paired_difference(*(by_seed[group] for group in pair))
+        mean, margin, n = as_shown(facts, place, *pair)
+        assert (mean, n, facts["verdicts"][place]) == (pytest.approx(found.mean, abs=1e-4), found.n, 0)
+        assert margin == pytest.approx((found.high - found.low) / 2, rel=1e-4, abs=1e-4)
+        seen += 1
+    assert seen == 13 * 12 / 2
+
+
 @pytest.mark.parametrize("better", [True, False])
 def test_nothing_speaks_for_the_side_that_lost_seeds(tmp_path, better) -> None:
     """Seeds that a plan never had are no loss."""
