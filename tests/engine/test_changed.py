@@ -4,9 +4,11 @@ import shutil
 from contextlib import contextmanager
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from routebench.engine.origin import Code
+from routebench.engine.results import Store
 from routebench.engine.running import _cell, _fits
 from routebench.engine.running._changed import Changed
 from routebench.engine.running._status import status_of
@@ -111,3 +113,38 @@ def test_a_network_is_not_kept_under_the_name_of_other_images(of_pictures, pictu
     with pytest.raises(Changed, match="edited while the network was trained"):
         context.fit(of_pictures.cells[0].request())
     assert not [*store.path.glob("fits/*/*.safetensors")]
+
+
+@pytest.mark.parametrize("ending", ["changed", "interrupted"])
+def test_no_checkpoint_is_kept_of_images_that_were_overwritten(parts, suite_file, store, tmp_path, ending):
+    """Arrays lie in their file: who writes another into it, sees that, and puts the old one back, goes on as before."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(80) % 2
+    known = {f"{part}_labels": labels for part in ("train", "test")}
+    for name in ("mine", "others"):
+        features = {f"{part}_features": rng.normal(size=(80, 4, 8)).astype("f4") for part in ("train", "test")}
+        np.savez(tmp_path / f"{name}.npz", **known, **features)
+    file, content = tmp_path / "mine.npz", (tmp_path / "mine.npz").read_bytes()
+    made = plan(
+        load_suite(str(suite_file(protocol="accuracy"))),
+        "quick",
+        Choices(data=f"features:{file}", models=("token-capsules",)),
+    )
+    request = made.cells[0].request()
+    request = replace(request, recipe=replace(request.recipe, epochs=4, batch_size=8))
+    whole = _fits.StoreContext(Store(tmp_path / "whole"), _fits.torch.device("cpu")).fit(request).network.state_dict()
+
+    def meanwhile(stage):
+        if 0.3 < stage.share < 0.5:  # within the second epoch
+            with file.open("r+b") as opened:
+                opened.write((tmp_path / "others.npz").read_bytes())
+        if ending == "interrupted" and stage.share > 0.55:
+            raise KeyboardInterrupt
+
+    context = _fits.StoreContext(store, _fits.torch.device("cpu"), meanwhile)
+    with pytest.raises((Changed, KeyboardInterrupt)):
+        context.fit(request)
+    with file.open("r+b") as opened:
+        opened.write(content)
+    again = _fits.StoreContext(store, _fits.torch.device("cpu")).fit(request).network.state_dict()
+    assert all(_fits.torch.equal(again[name], whole[name]) for name in whole)

@@ -52,6 +52,7 @@ from routebench.training import Epoch, evaluate, fit
 AfterEpoch = Callable[[int, Mapping[str, Tensor]], None]
 CHECKED, ALIKE = 8, 1e-3
 """Images that a compiled network is checked with, and the most by which its logits may be off, relatively."""
+EDITED = f"code or images were edited while the network was trained; {ANEW}"
 STARTS_ANEW = "training starts anew"
 """The beginning of the warning of a damaged checkpoint."""
 TESTED = "tested.json"
@@ -182,12 +183,19 @@ class StoreContext:
         return told
 
     def _after_epoch(self, request: FitRequest, network: nn.Module, folder: Path) -> AfterEpoch:
-        """Keeps each epoch's weights and records its test accuracy, both or neither."""
+        """Keeps each epoch's weights and records its test accuracy, both or neither.
+
+        An epoch on images that were overwritten leaves nothing, nor a checkpoint for when they are put back: the arrays
+        of a file are read from it as they are needed.
+        """
+        images = load(request.data).fingerprint
         watchers = [_keeper(folder)] if request.every_epoch else []
         if request.tested:
             watchers.append(_tester(folder, network, request, self.device))
 
         def watch(epoch: int, weights: Mapping[str, Tensor]) -> None:
+            if load(request.data).fingerprint != images:
+                raise Changed(EDITED)
             for watcher in watchers:
                 watcher(epoch, weights)
 
@@ -352,7 +360,7 @@ def key_of_fit(request: Mapping[str, Any], fingerprint: str) -> str:
 def _expect_key(request: FitRequest, key: str) -> None:
     """Raises Changed if a fit would not be the one that its key stands for."""
     if fit_key(request) != key:
-        raise Changed(f"code or images were edited while the network was trained; {ANEW}")
+        raise Changed(EDITED)
 
 
 def _last_loss(checkpoint: Path) -> str:
