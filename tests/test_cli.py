@@ -335,6 +335,22 @@ def test_a_finished_suite_shows_table_and_report_and_status(call, tmp_path):
     assert table_of(again.out) == table_of(done.out)
 
 
+def test_results_whose_place_others_take_are_told_when_that_happens_and_by_status(call):
+    """The same settings again, or more seeds of them, set nothing aside."""
+    calls = [(("--seeds", "2"), 0), (("--seeds", "3"), 0), (("--set", "training.epochs=2"), 12),
+             (("--set", "training.epochs=2"), 0), (("--seeds", "3"), 4)]  # fmt: skip
+    for options, count in calls:
+        done = small_suite(call, *options)
+        assert done.code == 0, done.error
+        told = f"not counted from now on, as these runs take their place: {count} results of "
+        assert (told in done.out) == ("not counted" in done.out) == bool(count), options
+        status = (
+            f"not counted, as newer plans have taken their place: {count} results of other code, options or training"
+        )
+        assert (status in call("status").out) == bool(count) or options[0] == "--set"
+    assert json.loads(call("status", "--json").out)["earlier"] == 4
+
+
 def test_a_method_that_was_given_up_can_be_taken_out(call, tmp_path):
     (tmp_path / "gone.py").write_text("raise ValueError('a slip')\n")
     before = small_suite(call)
@@ -452,7 +468,7 @@ def test_what_a_folder_holds_is_told_as_json_from_the_first_run_to_the_last_page
     merged = told("merge", "results", "other", "-o", "both")
     assert (merged["runs"], merged["shared"]) == (8, 4)
     (tmp_path / "empty").mkdir()
-    assert told("status", "empty", code=4) == {"plans": [], "wanted": []}
+    assert told("status", "empty", code=4) == {"plans": [], "earlier": 0, "wanted": []}
 
 
 def test_quiet_leaves_out_what_is_no_answer_and_verbose_tells_the_calls_behind_an_error(call, monkeypatch):

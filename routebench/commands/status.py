@@ -46,13 +46,16 @@ def command(folder: Path, verify: bool, tells_code: bool) -> None:
             tell(f"  {row['label']}{steps} on {row['model']}, seed {row['seed']}: {row['status']}: {row['reason']}")
         failed = [{name: row[name] for name in FAILED} for row in without]
         plans.append({"suite": suite_name, "preset": preset, "data": data, "runs": counts.to_dict(), "failed": failed})
+    if earlier := _earlier(store):
+        told = f"{plural(earlier, 'result')} of other code, options or training"
+        tell(f"not counted, as newer plans have taken their place: {told}")
     wanted, codes = [*_wanted(store)], [*_codes(store)] if tells_code else []
     for line in (*(f"  {pair}" for pair in wanted), *codes):
         tell(line)
     if verify:
         named = f"{plural(records, 'record')}, and {plural(files, 'file')} that they name"
         tell(f"verified: {named}, are as they were written")
-    more: dict[str, Any] = {"code": codes} if tells_code else {}
+    more: dict[str, Any] = {"earlier": earlier, **({"code": codes} if tells_code else {})}
     more |= {"verified": {"records": records, "files": files, "damaged": damaged}} if verify else {}
     answer(lambda: {"plans": plans, "wanted": wanted, **more})
     options.warn(store)
@@ -61,6 +64,13 @@ def command(folder: Path, verify: bool, tells_code: bool) -> None:
         sys.exit(options.NOTHING_MEASURED)
     if damaged:
         sys.exit(options.SOME_FAILED)
+
+
+def _earlier(store: "Store") -> int:
+    """The number of results whose place newer plans have given to others."""
+    known = store.records().facts
+    pairs = zip(known["cell"].items(), known["status"].items(), strict=True)
+    return len({cell for cell, status in pairs if status == "ok"} & store.superseded())
 
 
 def _codes(store: "Store") -> Iterator[str]:

@@ -83,12 +83,12 @@ def _run(planned: "PlannedRun") -> "Counts":
     """Runs one suite."""
     from routebench.engine.running import Display, Follower, time_ahead
 
-    planned.write_plan()
+    replaced = planned.write_plan()
     queue, config, cells = planned.queue, planned.config, len(planned.plan.cells)
     device = f"{len(config.devices)} GPUs" if config.devices else config.device
     left = f"{len(queue.left)} to run ({device}{time_ahead(queue, config.jobs)})" if queue.left else "nothing to run"
     note(f"{planned.title}: {plural(cells, 'run')}, {len(planned.status.cached)} done before, {left}")
-    for line in planned.remarks:
+    for line in filter(None, (*planned.remarks, replaced)):
         note(line)
     with Display(console_of_notes(), Follower(planned)) as listener:
         counts = planned.run(listener)

@@ -231,6 +231,23 @@ def first_planned(plans: Sequence[PlanTable]) -> dict[str, str]:
     return found
 
 
+def replaced(plans: Sequence[PlanTable]) -> dict[str, str]:
+    """The runs of older plans whose place the newest gives to others: their labels by key.
+
+    Args:
+        plans: the oldest first.
+    """
+    *older, newest = plans
+    pairs = {*zip(newest.entries.tolist(), newest.versions.tolist(), strict=True)}
+    taken = {entry for entry, _ in pairs}
+    found: dict[str, str] = {}
+    for plan in older:
+        known = zip(plan.entries.tolist(), plan.versions.tolist(), strict=True)
+        gone = np.array([pair[0] in taken and pair not in pairs for pair in known], dtype=bool)
+        found |= zip(*(plan.facts[name].at(gone).items() for name in ("cell", "label")), strict=True)
+    return found
+
+
 def superseded(plans: Sequence[PlanTable]) -> set[str]:
     """Runs that older plans name, and that do not count any more."""
     cells = [str(cell) for plan in plans for cell in plan.facts["cell"].items()]

@@ -28,6 +28,7 @@ from routebench.engine.results._record import SCHEMA, Many, Record
 from routebench.engine.results._record_table import Records
 from routebench.errors import UserError, printable, unknown
 from routebench.given import checked
+from routebench.quantities import few, plural
 from routebench.received import expect_plain, from_json, permitted, read_plain
 
 if TYPE_CHECKING:
@@ -372,6 +373,16 @@ class Store:
     def superseded(self) -> set[str]:
         """Runs of earlier code, options or training, whose place newer plans have given to others."""
         return plans.superseded(self._plans_told())
+
+    def replaced(self) -> str:
+        """A sentence on results whose place the newest plan gives to others; empty if there are none."""
+        found = plans.replaced(self.plans())
+        lost = [key for key in found if (record := self.record(key)) is not None and record.status == "ok"]
+        if not lost:
+            return ""
+        named = few(list(dict.fromkeys(found[key] for key in lost)))
+        told = f"{plural(len(lost), 'result')} of {named}, of other code, options or training"
+        return f"not counted from now on, as these runs take their place: {told}"
 
     def forget(self, label: str, *, only_count: bool = False) -> dict[str, int]:
         """Removes a method from all plans, and its records with their arrays.

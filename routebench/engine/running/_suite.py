@@ -100,14 +100,18 @@ class PlannedRun:
         way = "" if self.preset.endswith(TRIALS) else "; --data take:NUMBER:NAME takes another number"
         return [*([f"takes {self.plan.taken}{way}"] if self.plan.taken else []), *filter(None, [self.plan.left_out])]
 
-    def write_plan(self) -> None:
+    def write_plan(self) -> str:
         """Puts the plan into the folder, before anything is executed.
+
+        Returns:
+            a sentence on results whose place it gives to others; empty if there are none.
 
         Raises:
             UserError: the folder cannot be written.
         """
         self.store.prepare()
-        write_plan(self.plan, self.store, yours=sorted({cell.label for cell in self.named}))
+        is_newer = write_plan(self.plan, self.store, yours=sorted({cell.label for cell in self.named}))
+        return self.store.replaced() if is_newer else ""
 
     def run(self, listener: Listener) -> Counts:
         """Executes the runs of the queue. A run whose result is gone at the end counts as executed, and as failed."""
@@ -270,8 +274,8 @@ def is_isolated(wanted: bool | None, plan: Plan, status: PlanStatus) -> bool:
     return bool(status.failed and not of_session(status.failed)) or (plan.is_foreign if wanted is None else wanted)
 
 
-def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> None:
-    """Puts the plan into the folder, before anything is executed.
+def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> bool:
+    """Puts the plan into the folder, before anything is executed; tells whether there are others beside it.
 
     Args:
         plan: plan of the suite.
@@ -318,8 +322,9 @@ def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> None:
         content["primary"] = {"margin": primary.margin, **stage, "pairs": pairs}
     latest = [head for head in store.plan_heads() if head["plan"].startswith(kind)]
     if latest and latest[-1]["plan"].rpartition(".")[2] == name.rpartition(".")[2] and _says(latest[-1], content):
-        return  # the same plan again: an interrupted call goes on
+        return False  # the same plan again: an interrupted call goes on
     store.write_plan(name, content)
+    return bool(latest)
 
 
 def _says(head: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
