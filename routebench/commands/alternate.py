@@ -174,11 +174,14 @@ def rounds_in(folder: Path, suite: str, preset: str) -> int:
 def measure(code: Path, call: list[str]) -> None:
     """Runs a command of a checkout to its end, or one of this routebench in a folder with a plug-in.
 
-    The comparison tells of runs that fail.
+    The comparison tells of runs that fail. If this process is killed, so is the command: it would measure on beside the
+    next call.
 
     Raises:
         UserError: it could not be run.
     """
+    from routebench.engine.isolation import die_with_starter
+
     python, path = sys.executable, str(Path(routebench.__file__).resolve().parents[1])
     if is_checkout(code):
         own, path = code / ".venv" / "bin" / "python", str(code)
@@ -194,6 +197,7 @@ def measure(code: Path, call: list[str]) -> None:
         text=True,
         errors="replace",
         check=False,
+        preexec_fn=die_with_starter,  # this command has one thread
     )
     if done.returncode not in (0, SOME_FAILED, NOTHING_MEASURED):
         raise UserError(

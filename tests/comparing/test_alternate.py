@@ -1,8 +1,14 @@
 """Two checkouts in turn: which processes are started, in which order, and what becomes of what they leave."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -316,3 +322,34 @@ def test_a_plugin_that_is_not_in_both_folders_is_refused(tmp_path):
     done = alternate(base, head, "--plugin", base / "own.py")
     assert isinstance(done.exception, UserError)
     assert "expected a path in BASE and in HEAD" in str(done.exception)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from routebench.commands.alternate import measure
+measure(Path(sys.argv[1]), ["suite"])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system ends a process so")
+def test_a_round_ends_with_the_command_that_was_killed(tmp_path):
+    code = checkout(tmp_path, tmp_path / "journal")
+    (code / "routebench" / "__main__.py").write_text(
+        "import os, time\nprint(os.getpid())\nopen('number', 'w').write(str(os.getpid()))\ntime.sleep(300)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", KILLED, code])
+    number = tmp_path / "number"
+    for _ in range(600):
+        if number.exists() and number.read_text():
+            break
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    place = Path("/proc", number.read_text(), "stat")
+    for _ in range(100):
+        if not place.exists() or b") Z" in place.read_bytes():
+            return
+        time.sleep(0.1)
+    os.kill(int(number.read_text()), signal.SIGKILL)
+    pytest.fail("it went on")

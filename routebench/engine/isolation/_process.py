@@ -266,12 +266,18 @@ def _begin_group() -> None:
     """
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)
+    die_with_starter()
     if sys.platform == "linux":
-        death_signal = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
-        ctypes.CDLL(None).prctl(death_signal, signal.SIGKILL)
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def die_with_starter() -> None:
+    """Has Linux kill this process when the one that started it ends, however it ends; does nothing on other systems."""
+    if sys.platform == "linux":
+        death_signal = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
+        ctypes.CDLL(None).prctl(death_signal, signal.SIGKILL)
 
 
 def _end_with_parent() -> None:
