@@ -44,7 +44,7 @@ def tuning_curves(runs: Runs) -> Analysis | None:
     table["diverged"] = [int(diverged[method]) for method in table["method"]]
     table["lost"] = [sum(seed < REPEATED for seed in method.lost) for method in table["method"]]
     left = 1 - table["trials"] / (table["trials"] + table["lost"])
-    table = table.assign(left=left).sort_values(["left", "best"], ascending=[True, False], kind="stable")
+    table = table.assign(left=left).sort_values(["left", "best", "method"], ascending=[True, False, True])
     table = table.drop(columns="left").reset_index(drop=True)
     drawn = _curves(table, runs)
     return Analysis(
