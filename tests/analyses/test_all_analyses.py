@@ -28,7 +28,7 @@ NO_FIGURE = {
         "failures",
         "overlap-table",
     ),
-    *("objects-table", "parts-table", "presences", "probe-ordering", "probe-table"),
+    *("parts-table", "presences", "probe-ordering", "probe-table"),
     *("qualitative-claims", "robustness-table", "routing-by-reconstruction"),
     *("selection-on-test", "sparsity-table", "static-coupling", "viewpoint-table"),
 }
