@@ -313,7 +313,7 @@ def answers(scores: Float[Tensor, "batch classes"], labels: Labels) -> Labels:
 def highest(scores: Float[Tensor, "batch classes"], counts: Int[Tensor, " batch"]) -> Bool[Tensor, "batch classes"]:
     """Marks as many of the highest scores of each image as `counts` says; of equal scores, the earlier classes."""
     order = scores.argsort(dim=1, descending=True, stable=True)
-    return order.argsort(dim=1) < counts[:, None]
+    return order.argsort(dim=1, stable=True) < counts[:, None]
 
 
 def is_right(answered: Labels, labels: Labels) -> Bool[Tensor, " batch"]:

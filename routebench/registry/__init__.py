@@ -7,7 +7,7 @@ True
 
 from routebench.registry._folders import bundles, without
 from routebench.registry._loaded import loaded_source, own_file, own_files_of
-from routebench.registry._origin import OF_MODULE, SHIPPED, in_folder, installed_points, shipped, telling
+from routebench.registry._origin import IMPORTS, OF_MODULE, SHIPPED, in_folder, installed_points, shipped, telling
 from routebench.registry._plugins import (
     CLAIMS,
     VARIABLE,
@@ -42,6 +42,7 @@ __all__ = [
     "CLAIMS",
     "EVERY",
     "HUES",
+    "IMPORTS",
     "OF_MODULE",
     "OF_TRAINING",
     "PATH",

@@ -38,6 +38,9 @@ PROGRAM = "this program"
 PREFIX = "routebench_plugin_"
 """The beginning of the names of plug-ins' modules."""
 
+IMPORTS = {"import_module", "__import__"}
+"""Functions that import what their first argument names."""
+
 PRINTED = 4_000
 """Bytes of what a plug-in prints while it is imported, or while a suite is planned, that are told."""
 
@@ -366,15 +369,21 @@ def _check_neighbours(path: Path, new: Collection[str], folders: set[Path]) -> N
     for file in sorted({path, *neighbours}):
         for name in sorted(_imported_names(file)):
             beside = next((found for folder in own if (found := in_folder(folder, name))), None)
-            got = _file_of(name)
+            got = _file_of(name) or _first_of(name, folders)
             if beside is not None and got not in (None, beside, file) and _root_of(name, got) in folders:
                 raise UserError(f"plug-in {file}: its neighbour {name!r} is hidden by {got}; rename one of the two")
 
 
 def _file_of(module: str) -> Path | None:
-    """The Python file of a module that was imported; None where there is none."""
+    """The Python file of a module that was imported; None for any other, and where none was."""
     file = Path(getattr(sys.modules.get(module), "__file__", None) or "")
     return file if file.suffix == ".py" else None
+
+
+def _first_of(module: str, folders: set[Path]) -> Path | None:
+    """Finds the file that a later import of a module would run, of those in plug-ins' folders."""
+    of_plugins = (folder for folder in map(Path, sys.path) if folder in folders)
+    return None if module in sys.modules else next(filter(None, (in_folder(one, module) for one in of_plugins)), None)
 
 
 def _root_of(module: str, file: Path) -> Path:
@@ -384,7 +393,7 @@ def _root_of(module: str, file: Path) -> Path:
 
 
 def in_folder(folder: Path, module: str) -> Path | None:
-    """The file of a module, given by its dotted name from the folder on; None if there is none."""
+    """Finds the file of a module below a folder by its dotted name; None if nothing has it."""
     path = folder.joinpath(*module.split("."))
     for file in (path.with_suffix(".py"), path / "__init__.py") if module else (path / "__init__.py",):
         if file.is_file():
@@ -393,14 +402,21 @@ def in_folder(folder: Path, module: str) -> Path | None:
 
 
 def _imported_names(path: Path) -> set[str]:
-    """The dotted names that a file imports, anywhere in it; not those that are relative to its package."""
+    """The dotted names that a file imports, anywhere in it; not those that are relative to its package.
+
+    Also those that it gives to `import_module` or `__import__` as they are.
+    """
     names: set[str] = set()
     for node in ast.walk(ast.parse(loaded_source(path))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    steps = (name.split(".") for name in names)
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in IMPORTS:
+            names |= {
+                one.value for one in node.args[:1] if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            }
+    steps = (name.split(".") for name in names if not name.startswith("."))
     return {".".join(parts[:length]) for parts in steps for length in range(1, len(parts) + 1)}
 
 

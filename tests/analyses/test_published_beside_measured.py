@@ -58,7 +58,7 @@ def test_another_preset_or_suite_can_only_show_the_direction():
 
 
 def test_runs_made_otherwise_than_the_suite_says_can_only_show_the_direction():
-    """As with `--set training.epochs=1`: they are of that preset by name."""
+    """Runs with `--set training.epochs=1` are of that preset by name alone."""
     runs = part((99.3, 98.1), spread=0.2)
     altered = replace(runs, altered=frozenset(runs.planned["cell"]))
     table = published_and_measured((altered,)).set_index("id")

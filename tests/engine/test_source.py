@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from routebench.registry import in_folder
+from routebench.registry import IMPORTS, in_folder
 
 PACKAGE = {
     "routebench/__init__.py": "",
-    "routebench/registry.py": f"from pathlib import Path\n{inspect.getsource(in_folder)}"
+    "routebench/registry.py": f"from pathlib import Path\nIMPORTS = {IMPORTS!r}\n{inspect.getsource(in_folder)}"
     "def loaded_source(file): return file.read_bytes()\ndef own_files_of(file): return {}\n"
     "def named_beside(entry, names): return []\nclass extensions: ran_plugin = False\n",
     "routebench/cache.py": "def kept(kind, name): return None\ndef keep(kind, name, content): pass\n",

@@ -541,7 +541,7 @@ def with_trials(change):
 
 @with_trials
 def more_trials(store, cells):
-    """As many again, of which the better ones could be chosen."""
+    """Twice as many, of which the better ones could be chosen."""
     found = []
     for cell in cells:
         known = Identity.read(cell["identity"])

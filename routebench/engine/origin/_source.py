@@ -19,7 +19,7 @@ from typing import Any
 
 from routebench.cache import keep, kept
 from routebench.engine.origin import _cells
-from routebench.registry import extensions, in_folder, loaded_source, named_beside, own_files_of
+from routebench.registry import IMPORTS, extensions, in_folder, loaded_source, named_beside, own_files_of
 
 PACKAGE = Path(__file__).resolve().parents[2]
 UNCOUNTED = {
@@ -29,8 +29,6 @@ UNCOUNTED = {
 """`__init__` and `registry` import everything, so that following them would reach all files."""
 
 OTHER_LANGUAGES = (".cpp", ".cu")
-IMPORTS = {"import_module", "__import__"}
-"""Functions that import what their first argument names."""
 
 MOST_FACTS = 1000
 """Sources whose facts are kept: those of two states of the code."""

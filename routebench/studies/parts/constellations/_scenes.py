@@ -108,7 +108,8 @@ def draw(known: Constellation, count: int, seed: int, *, exactly: int | None = N
     random = RandomState(seed)  # the legacy generator: NumPy promises that its stream never changes (NEP 19)
     drawn = random.random_sample(count)
     numbers = np.full(count, exactly) if exactly else 1 + (drawn * known.objects).astype(int)
-    shown = random.random_sample((count, KINDS)).argsort(axis=1).argsort(axis=1) < numbers[:, None]
+    order = random.random_sample((count, KINDS)).argsort(axis=1, kind="stable")
+    shown = order.argsort(axis=1, kind="stable") < numbers[:, None]
     objects = similarities(random.random_sample((count, KINDS, 4)), OBJECT_SCALE, OBJECT_REACH)
     parts = homogeneous(torch.from_numpy(objects))[:, :, None] @ arrangements()  # scene kind part
     clutter, types = _clutter(random, count, known.clutter)
@@ -150,6 +151,6 @@ def _clutter(random: RandomState, count: int, parts: int) -> tuple[NDArray[np.fl
 
 def _places(random: RandomState, parents: NDArray[np.int64]) -> NDArray[np.int64]:
     """Choice of what is put in each place, of all that might be there: (scene, part, slot). All of it has one."""
-    order = (random.random_sample(parents.shape) + (parents == ABSENT)).argsort(axis=2)[..., :SLOTS]
-    shuffled = random.random_sample(order.shape).argsort(axis=2)
+    order = (random.random_sample(parents.shape) + (parents == ABSENT)).argsort(axis=2, kind="stable")[..., :SLOTS]
+    shuffled = random.random_sample(order.shape).argsort(axis=2, kind="stable")
     return np.take_along_axis(order, shuffled, axis=2)
