@@ -129,6 +129,28 @@ def test_the_same_figure_gives_the_same_bytes(svg: str, tmp_path) -> None:
     assert "20" not in re.findall(r"<dc:date>", svg)
 
 
+def test_a_layout_that_differs_in_its_last_bit_gives_the_same_bytes() -> None:
+    """As constrained layouts do from process to process: matplotlib names clipped boxes after all their bits."""
+    drawn = []
+    for nudge in (0.0, 1e-12):
+        with look():
+            figure, (first, second) = new_figure(3, 2)
+            figure.set_layout_engine(None)
+            for place, axes in enumerate((first, second)):
+                axes.set_position((0.1 + 0.5 * place + nudge, 0.1, 0.4, 0.8))
+                axes.plot([1, 2], [1, 2], marker="o")
+                axes.imshow(np.eye(3))
+                axes.text(1, 1, "#mcbbb710ed8 a0123456789")
+            drawn.append(to_svg(figure))
+    assert drawn[0] == drawn[1]
+    ET.fromstring(drawn[0])  # ours
+    defined = {*re.findall(r'\bid="(d\d+)"', drawn[0])}
+    used = {*re.findall(r"url\(#([^)]*)\)", drawn[0]), *re.findall(r'xlink:href="#([^"]*)"', drawn[0])}
+    assert len(used) >= 3
+    assert used <= defined
+    assert ">#mcbbb710ed8 a0123456789<" in drawn[0]
+
+
 def test_an_inline_figure_takes_the_pages_colours_and_has_ids_of_its_own(svg: str) -> None:
     found = str(inline_svg(svg, "quick-a", 'two lines, "one" & <two>'))
     ET.fromstring(found)  # ours
