@@ -1,7 +1,7 @@
 """Accuracy of a linear classifier on frozen features, by rotation or transformation of test digits."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pandas import DataFrame
 
@@ -39,12 +39,26 @@ FEATURES = {  # in the order of the table
 }
 METRIC = "linear-probe accuracy"
 QUESTION = "How well does a linear classifier tell classes by these features?"
-AS_THEY_ARE = "maximal_0"
 LEFT_OPEN = {
     "generative-capsules": "Priors, optimizer and training time of generative capsules are not given there.",
     "vae": "The VAE is not described there, so that ours may be another.",
 }
 """Details that a paper does not give of its models."""
+
+
+class View(NamedTuple):
+    """A way in which test images are shown."""
+
+    kind: str  # turned by a `maximal` or a `fixed` angle, `affine`, or `alike` in training
+    what: Any  # degrees, or the name of a data set
+
+    @property
+    def column(self) -> str:
+        """The name of its column in the saved table."""
+        return f"{self.kind}_{self.what}"
+
+
+AS_THEY_ARE = View("maximal", 0)
 
 
 @analysis_of("linear-probe", "probe-table", place=10)
@@ -76,53 +90,52 @@ def _apart(table: DataFrame) -> tuple[bool, ...]:
     return tuple((row["method"], row["feature"]) not in together for row in rows)
 
 
-def _main(runs: Runs, ours: DataFrame, views: dict[str, str]) -> Main:
+def _main(runs: Runs, ours: DataFrame, views: dict[View, str]) -> Main:
     """The probe of all features of a method, at the largest angle or on the suite's other images.
 
     Models that never saw labels are left out beside those that did: they are compared among themselves alone.
     """
     furthest, main = _compared(views)[-1], ours[ours["main"]]
     main = main if main["unsupervised"].all() else main[~main["unsupervised"]]
-    kind, _, angle = furthest.partition("_")
     title, gains = f"Probe, {views[furthest].lower()}", {}
-    if kind == "maximal" and int(angle) > 0:
+    if furthest.kind == "maximal" and furthest != AS_THEY_ARE:
         title, seeds = f"Turned {views[furthest]}, probe", by_seed(runs)
         lines = zip(main["method"], main["feature"], strict=True)
-        gains = gains_over(BASELINE, {one: seeds.get((one, feature, int(angle), 0), {}) for one, feature in lines})
-    return Main.of("probe_accuracy", furthest, title, table=main, gains=gains)
+        gains = gains_over(BASELINE, {one: seeds.get((one, feature, furthest.what, 0), {}) for one, feature in lines})
+    return Main.of("probe_accuracy", furthest.column, title, table=main, gains=gains)
 
 
-def _compared(views: dict[str, str]) -> list[str]:
+def _compared(views: dict[View, str]) -> list[View]:
     """The views in the sentence: all largest angles, or upright digits and other views."""
-    maximal = [key for key in views if key.startswith("maximal")]
+    maximal = [view for view in views if view.kind == "maximal"]
     if len(maximal) > 1:
         return maximal
-    others = [key for key in views if key.startswith(("alike", "affine"))]
+    others = [view for view in views if view.kind in ("alike", "affine")]
     return [*maximal, *others[-1:]] or [*views][:1]
 
 
-def _views(found: DataFrame) -> dict[str, str]:
-    """A key and a title for each way in which test images are shown."""
+def _views(found: DataFrame) -> dict[View, str]:
+    """A title for each way in which test images are shown."""
     views = {}
     turned = found["train_angle"].astype(int) > 0
     for kind, sign in (("maximal", "≤ "), ("fixed", "= ")):
         angles = found.loc[(found["kind"] == kind) & found["angle"].notna() & ~turned, "angle"].astype(int)
         for angle in sorted(set(angles)):
-            views[f"{kind}_{angle}"] = "Upright" if angle == 0 else f"{sign}{angle}°"
+            views[View(kind, angle)] = "Upright" if angle == 0 else f"{sign}{angle}°"
     for name in sorted(set(found.loc[found["kind"] == "affine", "tested_on"].dropna())):
-        views[f"affine_{name}"] = str(name)
+        views[View("affine", name)] = str(name)
     for angle in sorted(set(found.loc[turned, "angle"].astype(int))):
-        views[f"alike_{angle}"] = f"Trained ≤ {angle}°"
+        views[View("alike", angle)] = f"Trained ≤ {angle}°"
     # Beside no others, digits as they are may be turned by the data set itself, as those of affNIST are.
     return {AS_THEY_ARE: "Test digits"} if [*views] == [AS_THEY_ARE] else views
 
 
-def _wide(found: DataFrame, views: dict[str, str]) -> DataFrame:
+def _wide(found: DataFrame, views: dict[View, str]) -> DataFrame:
     """One row per method and feature, best at the largest angle first; mean and limits per view."""
-    key = [_key(row) for row in found[["kind", "angle", "tested_on", "train_angle"]].to_dict("records")]
+    shown = [_view(row).column for row in found[["kind", "angle", "tested_on", "train_angle"]].to_dict("records")]
     rows = []
     keys = ["method", "unsupervised", "feature", "main"]
-    for values, group in found.assign(view=key).groupby(keys, sort=False):
+    for values, group in found.assign(view=shown).groupby(keys, sort=False):
         row: dict[str, Any] = dict(zip(keys, values, strict=True))
         row |= {
             "name": row["method"].exact,
@@ -130,10 +143,10 @@ def _wide(found: DataFrame, views: dict[str, str]) -> DataFrame:
             "n": max(one.n for one in group["mean"]),
         }
         known = group.drop_duplicates("view").set_index("view")["mean"]
-        rows.append(row | {view: known.get(view, Estimate()) for view in views})
+        rows.append(row | {view.column: known.get(view.column, Estimate()) for view in views})
     table = DataFrame(rows)
-    by = [view for view in views if view.startswith("maximal")][-1:] or list(views)[:1]
-    ranked = best_first(table[table["main"]].sort_values("method", kind="stable"), by[0])["method"]
+    by = [view for view in views if view.kind == "maximal"][-1:] or list(views)[:1]
+    ranked = best_first(table[table["main"]].sort_values("method", kind="stable"), by[0].column)["method"]
     best = {method: place for place, method in enumerate(ranked)}
     order = {name: place for place, name in enumerate(FEATURES)}
     table = table.assign(
@@ -143,14 +156,13 @@ def _wide(found: DataFrame, views: dict[str, str]) -> DataFrame:
     return table.drop(columns=["best", "place"]).reset_index(drop=True)
 
 
-def _key(row: Row) -> str:
-    """Names a view as `_views` does."""
+def _view(row: Row) -> View:
     if row["train_angle"] > 0:
-        return f"alike_{int(row['angle'])}"
-    return f"{row['kind']}_{row['tested_on'] if row['kind'] == 'affine' else int(row['angle'])}"
+        return View("alike", int(row["angle"]))
+    return View(row["kind"], row["tested_on"] if row["kind"] == "affine" else int(row["angle"]))
 
 
-def _with_published(table: DataFrame, runs: Runs, views: dict[str, str]) -> DataFrame:
+def _with_published(table: DataFrame, runs: Runs, views: dict[View, str]) -> DataFrame:
     """Adds published numbers below each model and feature measured on the same data."""
     known = published.load_published()
     known = known[(known["metric"] == METRIC) & (known["unit"] == "fraction")]
@@ -163,8 +175,7 @@ def _with_published(table: DataFrame, runs: Runs, views: dict[str, str]) -> Data
             continue
         beside = {}
         for view in views:
-            kind, _, what = view.partition("_")
-            data = {"maximal": f"rotated-{runs.data}-{what}", "affine": what}.get(kind, "")
+            data = {"maximal": f"rotated-{runs.data}-{view.what}", "affine": view.what}.get(view.kind, "")
             beside[view] = own[(own["data"] == data) & (data != "")]
         if any(len(same) for same in beside.values()):
             parts.append(_published_row(row, beside))
@@ -177,23 +188,23 @@ def _feature_of(variant: str) -> str:
     return next((name for words, name in named.items() if words in variant), "")
 
 
-def _published_row(row: Row, beside: dict[str, DataFrame]) -> dict[Any, Any]:
+def _published_row(row: Row, beside: dict[View, DataFrame]) -> dict[Any, Any]:
     """Means in %, with the paper's standard deviation as the half-width."""
     ids = [str(same["id"].iloc[0]) for same in beside.values() if len(same)]
     told = {"name": f"{row['method'].label}, published", "main": False, "n": 5, "published": True}
     found = {**row, **told, "published_id": " to ".join(dict.fromkeys((ids[0], ids[-1])))}
     for view, same in beside.items():
         cells = [100 * float(same[key].iloc[0]) for key in ("value", "uncertainty")] if len(same) else []
-        found[view] = Estimate(cells[0], cells[0] - cells[1], cells[0] + cells[1]) if cells else Estimate()
+        found[view.column] = Estimate(cells[0], cells[0] - cells[1], cells[0] + cells[1]) if cells else Estimate()
     return found
 
 
-def _columns(views: dict[str, str]) -> tuple[Column, ...]:
+def _columns(views: dict[View, str]) -> tuple[Column, ...]:
     return (
         Column("Method", "name", _name, "routing method with T, or model; (labels unseen): trained without", False),
         Column("Feature", "feature", explained="what the classifier reads", numeric=False),
         *(
-            Column(title, view, _shown(view), _explained(view), extra=view.startswith("fixed"))
+            Column(title, view.column, _shown(view.column), _explained(view), extra=view.kind == "fixed")
             for view, title in views.items()
         ),
         SEEDS,
@@ -207,21 +218,21 @@ def _name(row: Row) -> str:
     return f"{name} ({', '.join(told)})" if told else name
 
 
-def _shown(view: str) -> Callable[[Row], str]:
+def _shown(column: str) -> Callable[[Row], str]:
     def text(row: Row) -> str:
-        half = row[view].half_width
-        return f"{row[view]:.1} ± {half:.1f}" if half > 0 else f"{row[view]:.1}"
+        half = row[column].half_width
+        return f"{row[column]:.1} ± {half:.1f}" if half > 0 else f"{row[column]:.1}"
 
     return text
 
 
-def _explained(view: str) -> str:
-    kind, _, what = view.partition("_")
+def _explained(view: View) -> str:
+    kind, what = view
     if kind == "affine":
         return f"trained on digits placed on a canvas, tested on those of {what}; accuracy, %"
     if kind == "alike":
         return f"networks and probes of their own, trained and tested on digits turned by up to {what}°; accuracy, %"
-    if what == "0":
+    if what == 0:
         return "test digits as they are; accuracy, %"
     told = f"each test digit turned by up to {what}°" if kind == "maximal" else f"all test digits turned by {what}°"
     return f"{told}, trained upright; accuracy, %"
