@@ -6,8 +6,9 @@ True
 """
 
 from routebench.registry._folders import bundles, without
+from routebench.registry._importing import IMPORTS, in_folder, telling
 from routebench.registry._loaded import loaded_source, own_file, own_files_of
-from routebench.registry._origin import IMPORTS, OF_MODULE, SHIPPED, in_folder, installed_points, shipped, telling
+from routebench.registry._origin import OF_MODULE, SHIPPED, installed_points, shipped
 from routebench.registry._plugins import (
     CLAIMS,
     VARIABLE,

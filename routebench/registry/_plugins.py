@@ -29,21 +29,16 @@ from typing import Any
 from routebench.errors import UserError, nearest
 from routebench.received import permitted, text_in
 from routebench.registry._folders import KINDS, bundles, python_files, without
+from routebench.registry._importing import PREFIX, forget, import_file, let_be_imported, module_name, package_name
 from routebench.registry._origin import (
     OF_MODULE,
-    PREFIX,
     PROGRAM,
     SHIPPED,
-    forget,
-    import_file,
     in_one_line,
     installed_points,
-    let_be_imported,
     loading,
-    module_name,
     origin_now,
     origin_of_point,
-    package_name,
     shipped,
 )
 from routebench.registry._registry import (
@@ -258,7 +253,7 @@ class Extensions:
         return self.suites.files()
 
     def import_file(self, path: Path, root: Path | None = None) -> ModuleType:
-        """Imports as `routebench.registry._origin.import_file` does: a file can import files beside it and others."""
+        """Imports a file as `_importing.import_file` does: it can import files beside it and others."""
         return import_file(path, self._folders, root)
 
     def claims(self) -> list[tuple[Path, Callable[[], ModuleType]]]:
