@@ -21,6 +21,7 @@ from routebench.data import extracted
 from routebench.data._load import LEAST_CLASSES, occurring, stands_in, told_of_test
 from routebench.data.dataset import Dataset, Images
 from routebench.data.labels import described
+from routebench.data.mapped import mapped
 from routebench.data.origins import origin_in
 from routebench.data.tokens import PIECE, Tokens
 from routebench.data.unused import near
@@ -280,7 +281,7 @@ def _map_safetensors(file: Path, used: Collection[str]) -> tuple[dict[str, Tenso
     with file.open("rb") as opened:
         start = 8 + int.from_bytes(opened.read(8), "little")
         header = from_json(opened.read(start - 8))
-    content = torch.from_numpy(np.memmap(file, np.uint8, mode="c"))[start:]
+    content = torch.from_numpy(mapped(file, np.uint8, "c"))[start:]
     found = {}
     for name in sorted(used & header.keys()):
         kind, (first, last) = header[name]["dtype"], header[name]["data_offsets"]
@@ -356,7 +357,7 @@ def _array(file: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: s
         header = content.read(30)
         names = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
     place = entry.header_offset + len(header) + names + before
-    return np.memmap(file, dtype, mode="c", offset=place, shape=shape, order="F" if fortran else "C")
+    return mapped(file, dtype, "c", shape, offset=place, order="F" if fortran else "C")
 
 
 def _tokens(found: Mapping[str, Tensor], part: str) -> Tokens:

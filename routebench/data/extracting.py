@@ -21,6 +21,7 @@ from torch import Tensor
 from routebench.atomic import StoreFull, alone, write_text
 from routebench.data.backbones import Pretrained
 from routebench.data.dataset import Dataset, Images
+from routebench.data.mapped import mapped
 from routebench.data.origins import DIGEST, ORIGIN, UNKNOWN, as_begun, facts_of
 from routebench.errors import FULL, UserError, shown
 from routebench.quantities import spoken
@@ -105,7 +106,7 @@ class _Layout:
         """The arrays of a file of this size, to be written to."""
         place, found = len(self.header()), dict[str, NDArray[Any]]()
         for name, (kind, shape) in self.arrays.items():
-            found[name] = np.memmap(file, kind, mode="r+", offset=place, shape=shape)
+            found[name] = mapped(file, kind, "r+", shape, offset=place)
             place += math.prod(shape) * np.dtype(kind).itemsize
         return found
 

@@ -4,6 +4,8 @@ import io
 import json
 import logging
 import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -87,6 +89,27 @@ def test_a_file_that_is_overwritten_is_read_again_whatever_its_time_says(tmp_pat
     os.utime(file, ns=(known.st_atime_ns, known.st_mtime_ns))
     assert file.stat().st_size == known.st_size
     assert load(f"features:{file}").fingerprint == load(f"features:{other}").fingerprint != first.fingerprint
+
+
+CUT = """
+import os, sys, torch
+from routebench.data import load
+data = load(f"features:{sys.argv[1]}")
+os.truncate(sys.argv[1], 3_000)
+data.train.inputs(torch.arange(45), torch.device("cpu"))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no file that is mapped gets shorter there")
+@pytest.mark.parametrize("name", ["x.npz", "x.safetensors"])
+def test_a_file_that_gets_shorter_while_it_is_read_ends_the_process_with_one_line(tmp_path, name):
+    file = tmp_path / name
+    random = np.random.RandomState(0).randn(50, 4, 800).astype(np.float32)
+    write = np.savez if name.endswith("npz") else lambda to, **arrays: save_file(arrays, to)
+    write(file, **features(train_features=random, test_features=random[:20]))
+    done = subprocess.run([sys.executable, "-c", CUT, file], check=False, capture_output=True, text=True)
+    assert (done.returncode, len(done.stderr.split("\n"))) == (2, 3), done.stderr
+    assert f"Error: {file}: got shorter while it was read; write it again as a whole" in done.stderr
 
 
 def test_masks_held_out_items_and_several_classes_are_read(tmp_path):

@@ -14,6 +14,7 @@ import torch
 from routebench.engine.isolation import Isolated
 from routebench.engine.running import RunConfig, _limits
 from routebench.engine.running._cell import run_cell
+from routebench.engine.running._crashes import death
 from routebench.engine.running._limits import LONGEST_GAP, Monitor
 from routebench.engine.running._processes import _printing_to
 from routebench.engine.running._status import PlanStatus
@@ -106,6 +107,12 @@ def test_without_a_limit_the_largest_cell_is_stopped_before_the_machine_is_full(
     assert {label: record.status for label, record in found.items()} == {"leak": "oom", "uniform": "ok", "random": "ok"}
     assert "the most of runs that took" in found["leak"].reason
     assert "--memory-limit sets a limit for each" in found["leak"].reason
+
+
+@pytest.mark.parametrize(("number", "told"), [("SIGKILL", "memory runs out"), ("SIGBUS", "may have got shorter")])
+def test_a_signal_that_has_a_usual_cause_is_told_with_it(number, told):
+    crashes = {name: death(-getattr(signal, name), 10**9, "").reason for name in ("SIGKILL", "SIGBUS", "SIGSEGV")}
+    assert [name for name, reason in crashes.items() if told in reason] == [number]
 
 
 MEDDLES = """
