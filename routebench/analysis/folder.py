@@ -26,6 +26,8 @@ from routebench.errors import UserError, shown
 
 OF_EXTENT = ("iterations", "model", "seeds", "variant_iterations", "without")
 """Keys of a preset that say which runs there are, and not how one is made."""
+ENTRY = ["label", "method_params", "model", "iterations"]
+"""Columns of planned runs that distinguish the configurations of a part."""
 NEVER = "~"
 """Later than any time, as ISO 8601 writes them."""
 
@@ -56,6 +58,7 @@ class Folder:
         plans: for each part, by its name, the plan file's content without its runs; in `tunings` how all its plans
             chose settings, the newest first; in `budgets` the methods by what they had, where that differs; in `added`
             the number of configurations to which seeds were added; in `margins` other margins that plans had earlier;
+            in `superseded` the number of results, by label, of other code, options or training that count no longer;
             in `late` and `dropped` comparisons, in words, that were named, or no longer, when runs had ended;
             in `others` the other plans of which a run counts, the newest first.
         origins: the folders that it was put together from, the user's own first; empty where it is one.
@@ -114,7 +117,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
     shipped = {suite["name"] for suite in catalogue(kinds=("suites",))["suites"]}
     heads = (_in_words_of_today(plan) if plan["suite"] in shipped else plan for plan in store.plan_heads())
     content = {plan["plan"]: plan for plan in heads}
-    told, begun = store.told(), store.first_planned()
+    told, begun, earlier = store.told(), store.first_planned(), store.earlier()
     for plan, cells, model in _split(planned, content):
         facts = content[plan]
         own = results[results["cell"].isin(cells["cell"])]
@@ -136,6 +139,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
         tunings = [*filter(None, map(tuning_of, [facts, *others]))]
         more = {"margins": _earlier_margins(facts, content, map(kept.get, cells["cell"])), "tunings": tunings}
         more |= {"budgets": _budgets(part, content), "added": _with_added_seeds(part, begun, kept)}
+        more |= {"superseded": _superseded(part, earlier)}
         more |= _changed_pairs(part, facts, content, begun, kept)
         more |= {"others": [one for one in others if one["plan"] != plan]}
         plans[part.name] = {**facts, **more}
@@ -305,7 +309,7 @@ def _with_added_seeds(runs: Runs, begun: Mapping[str, str], kept: Records) -> in
     """
     planned = runs.planned if runs.first is None else runs.planned[runs.planned["seed"] < runs.first]
     of_plans = planned.assign(begun=planned["cell"].map(begun))
-    entries = of_plans.groupby(["label", "method_params", "model", "iterations"], dropna=False, sort=False)
+    entries = of_plans.groupby(ENTRY, dropna=False, sort=False)
     again = entries["begun"].transform("nunique") > 1
     found = 0
     for _, own in of_plans[again].groupby(entries.ngroup()[again]):
@@ -314,6 +318,18 @@ def _with_added_seeds(runs: Runs, begun: Mapping[str, str], kept: Records) -> in
         ends = sorted(record.provenance.get("finished", "") for record in records if record is not None)
         found += len(ends) > 1 and ends[1] < last  # times in UTC, as ISO 8601 writes them
     return found
+
+
+def _superseded(runs: Runs, earlier: DataFrame) -> dict[str, int]:
+    """Counts results whose place the runs of a part have taken, by label.
+
+    Args:
+        runs: the part.
+        earlier: all of the folder, as the store gives them.
+    """
+    own = earlier[(earlier[["suite", "preset", "data"]] == [runs.suite, runs.preset, runs.data]).all(axis=1)]
+    entries = own.merge(runs.planned[ENTRY].drop_duplicates(), on=ENTRY)  # of several parts, that with the network
+    return {str(label): int(count) for label, count in entries.groupby("label", sort=False).size().items()}
 
 
 def _settings_in(kept: Records, kind: str) -> Callable[[str], Mapping[str, Any]]:

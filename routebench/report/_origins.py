@@ -122,6 +122,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
         warnings=(*_warnings(identities, provenance, several), *_doubts(records)),
         told=(
             *_told(without_tuning(plan), runs, records),
+            *_superseded(plan),
             *_added(plan),
             *_margins(plan),
             *_changed_pairs(plan),
@@ -242,6 +243,13 @@ def _told(told: str, runs: Runs, records: list[Record]) -> Iterator[str]:
     if unknown:
         count = wording.plural(unknown, "run")
         yield f"The code of {count} of {len(records)} is not known to be that of today's versions."
+
+
+def _superseded(plan: Mapping[str, Any]) -> Iterator[str]:
+    """Tells of results in the folder that count no longer, as newer plans have given their place to others."""
+    if counts := plan.get("superseded", {}):
+        told = f"{wording.plural(sum(counts.values()), 'result')} of other code, options or training"
+        yield f"Not counted, as newer plans have taken their place: {told}, of {wording.listed([*counts], 8)}."
 
 
 def _added(plan: Mapping[str, Any]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from routebench.report import _page as page
 from routebench.report import write_report
 from routebench.report._origins import origins_of
 from tests.analysis.made_up_folder import write_folder
-from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs, results_of
+from tests.analysis.made_up_runs import METHODS, RECIPE, made_up_records, made_up_runs, results_of
 
 FEW = {name: METHODS[name] for name in ("dynamic", "em", "uniform", "cnn")}
 
@@ -208,6 +208,37 @@ def test_a_margin_that_is_changed_after_results_is_told(tmp_path, margins, told)
     assert plan["margins"] == told
     caveats = " ".join(origins_of(part, plan, folder.records(part), None).told)
     assert ("comparisons is 2 points; earlier plans had 0.5, and runs had ended" in caveats) == bool(told)
+
+
+@pytest.mark.parametrize(
+    ("again", "changed", "told"),
+    [
+        ([], {}, {}),
+        (["dynamic"], {}, {}),  # the same runs, planned again
+        (["dynamic"], {"options": {"steps": 2}}, {"dynamic": 6}),
+        (["uniform"], {"training": {**RECIPE, "epochs": 9}}, {"uniform": 2}),  # which has no iterations
+        (["dynamic", "uniform"], {"source": "0123456789abcdef"}, {"dynamic": 6, "uniform": 2}),
+        (["em"], {"versions": {"method": 2}}, {"em": 5}),  # of six runs one had no result
+        (["dynamic"], {"model": "capsnet"}, {}),  # beside the others
+        (["dynamic"], {"versions": {"method": 2}, "seed": 7}, {"dynamic": 6}),
+    ],
+)
+def test_results_that_count_no_longer_are_told(tmp_path, again, changed, told) -> None:
+    few = {name: METHODS[name] for name in ("dynamic", "em", "uniform")}
+    path = write_folder(tmp_path / "results", made_up_records(methods=few, seeds=2), "quick", time=1)
+    records = made_up_records(methods={name: few[name] for name in again}, seeds=1, failures=False)
+    for number, record in enumerate(records if changed else ()):
+        record["identity"] |= changed
+        record["cell"] = f"{number:016x}"
+    if records:
+        write_folder(path, records, "quick", time=8)
+    folder = open_folder(path)
+    found = {part.model: folder.plans[part.name]["superseded"] for part in folder.parts}
+    assert found == {"capsnet-small": told, **({"capsnet": {}} if "model" in changed else {})}
+    caveats = [line for part in folder.parts for line in origins_of(part, folder.plans[part.name], [], None).told]
+    count = f"Not counted, as newer plans have taken their place: {sum(told.values())} results of other code"
+    expected = [f"{count}, options or training, of {' and '.join(told)}."] if told else []
+    assert [line for line in caveats if line.startswith("Not counted")] == expected
 
 
 def pair(ours, theirs):

@@ -146,7 +146,9 @@ class PlanTable:
         return zip(self.heads["cell"].items(), known, self.heads["seed"].items(), strict=True)
 
 
-def planned(plans: Sequence[PlanTable], outcomes: Mapping[str, tuple[str, str]]) -> "pd.DataFrame":
+def planned(
+    plans: Sequence[PlanTable], outcomes: Mapping[str, tuple[str, str]], *, counts: bool = True
+) -> "pd.DataFrame":
     """One row per planned run with its status. Of runs that users cannot distinguish, the newest plan's counts.
 
     Nor do other seeds of older code, options or training count, beside newer ones of the same configuration.
@@ -154,12 +156,13 @@ def planned(plans: Sequence[PlanTable], outcomes: Mapping[str, tuple[str, str]])
     Args:
         plans: the oldest first.
         outcomes: status and reason by run, of those that have a record.
+        counts: whether to give the runs that count, or one row for each plan and run that counts for nothing there.
     """
     import pandas as pd
 
     if not plans:
         return pd.DataFrame(columns=list(PLANNED)).astype({"iterations": "Int64"})
-    newest = counted(plans)
+    newest = counted(plans) == counts
     facts = {name: join([plan.facts[name] for plan in plans]).at(newest) for name in plans[0].facts}
     sizes = [len(plan.places) for plan in plans]
     for name in ("plan", "preset"):

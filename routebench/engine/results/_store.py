@@ -374,6 +374,14 @@ class Store:
         """Runs of earlier code, options or training, whose place newer plans have given to others."""
         return plans.superseded(self._plans_told())
 
+    def earlier(self) -> "pd.DataFrame":
+        """The rows of `planned` that the results of superseded runs would have, one per run, suite, preset and data."""
+        if not (gone := self.superseded()):
+            return plans.planned((), {})
+        found = plans.planned(self._plans_told(), self._reader.outcomes(), counts=False)
+        found = found[found["cell"].isin(gone) & (found["status"] == "ok")]
+        return found.drop_duplicates(["preset", "cell"]).reset_index(drop=True)
+
     def replaced(self) -> str:
         """A sentence on results whose place the newest plan gives to others; empty if there are none."""
         found = plans.replaced(self.plans())
