@@ -1,13 +1,13 @@
 """Chooses settings from trials, by one rule for every configuration."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from routebench.data_names import unfolded
-from routebench.engine.results import TRIALS, Record, Store
+from routebench.engine.results import TRIALS, Identity, Record, Store
 from routebench.engine.suites import FIRST_SEED, Cell, ChosenPoint, ChosenSettings, Plan, digest_of
 from routebench.errors import UserError
 from routebench.quantities import plural
@@ -76,7 +76,7 @@ def with_repeats(plan: Plan, store: Store) -> Plan:
     tuning = plan.suite.tuning
     if tuning is None or tuning.finalists == 1:
         return plan
-    entries = _entries(plan, store)
+    entries = _entries(plan.cells, store)
     if not all(trial.whole for trials in entries.values() for trial in trials.values()):
         return plan
     chance = plan.chance
@@ -120,7 +120,7 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
     Raises:
         UserError: some configuration has no trial, or fewer than those have whose settings are kept.
     """
-    entries = _entries(plan, store)
+    entries = _entries(plan.cells, store)
     counted = min(_whole_from_the_start(trials) for trials in entries.values())
     if not counted:
         missing = next(entry for entry, trials in entries.items() if not _whole_from_the_start(trials))
@@ -177,6 +177,30 @@ def choose_beside(plan: Plan, store: Store) -> ChosenSettings:
         return found
 
 
+def choice_among(trials: Iterable[Identity], store: Store, finalists: int, chance: float) -> ChosenPoint | None:
+    """The choice of one configuration by the rule of `choose`, from its trials alone: no code of the method is run.
+
+    Args:
+        trials: those of one configuration, all of which have a record.
+        store: the folder that these lie in.
+        finalists: the number of the best that were repeated; 1 for none.
+        chance: accuracy of guesses in per cent, which counts in the score alone: trials rank by how many runs broke.
+
+    Returns:
+        None where their numbers, settings or seeds are not those of trials.
+    """
+    cells = [Cell(one) for one in trials]
+    numbers = [number for one in cells if isinstance(number := one.identity.options.get("trial"), int)]
+    points = [(one.identity.tuning or {}).get("point") for one in cells]
+    are_whole = len(numbers) == len(cells) and {*numbers} == {*range(len({*numbers}))}
+    if not (cells and are_whole and all(isinstance(one, Mapping) for one in points)):
+        return None
+    (entry, tried), *others = _entries(cells, store).items()
+    best = _finalists(tried, finalists, chance)
+    runs = min(tried[number].whole for number in best)
+    return None if others or not runs else _choice(entry, tried, best, runs, chance)
+
+
 def at_ends(plan: Plan, settings: ChosenSettings) -> list[str]:
     """Tells of numbers whose best lies at an end of what was tried, and so perhaps beyond it; a line each.
 
@@ -196,10 +220,10 @@ def at_ends(plan: Plan, settings: ChosenSettings) -> list[str]:
     return lines
 
 
-def _entries(plan: Plan, store: Store) -> dict[Entry, dict[int, _Tried]]:
+def _entries(cells: Iterable[Cell], store: Store) -> dict[Entry, dict[int, _Tried]]:
     """The trials of every configuration that can run, by number."""
     found: dict[Entry, dict[int, dict[int, Run]]] = {}
-    for cell in plan.cells:
+    for cell in cells:
         if cell.broken:
             continue
         known = cell.identity

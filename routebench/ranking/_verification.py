@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from routebench.engine.results import (
     preset_in_words,
     unpack,
 )
-from routebench.engine.suites import METHOD, Cell, ChosenSettings, load_suite
+from routebench.engine.suites import METHOD, Cell, ChosenPoint, ChosenSettings, load_suite, settled
+from routebench.engine.tuning import choice_among
 from routebench.errors import UserError
 from routebench.options import RankOptions
 from routebench.quantities import plural
@@ -292,7 +293,10 @@ def _faults_of_files(store: Store, known: PublishedBoard, settings: ChosenSettin
         seeds = {cell.identity.seed for cell in runs if (cell.label, cell.identity.iterations) == entry}
         if lacking := {*range(known.board.seeds)} - seeds:
             yield f"{Method.of(*entry).title} lacks seed {min(lacking)}; a board has {known.board.seeds} of each"
-    yield from _other_budget(known.board, [cell for cell in cells if cell.identity.is_trial], entries)
+    trials = [cell for cell in cells if cell.identity.is_trial]
+    yield from _other_budget(known.board, trials, entries)
+    yield from _unlike_trials(known.board, store, trials, [one for one in settings.choices if one.method == label])
+    yield from _trained_otherwise(cells)
 
 
 def _other_budget(
@@ -313,6 +317,60 @@ def _other_budget(
         if (own := made[label, model, steps]) != wanted:
             title, told = Method.of(label, steps).title, plural(own, "trial")
             yield f"{title} has {told}, each configuration on the board {wanted}"
+
+
+def _unlike_trials(
+    board: Board, store: Store, trials: Sequence[PlannedCell], choices: Iterable[ChosenPoint]
+) -> Iterator[str]:
+    """Tells of settings that the rule does not choose from a submission's trials.
+
+    Args:
+        board: the board.
+        store: its results.
+        trials: all its planned trials.
+        choices: the settings that it says its trials choose.
+    """
+    tuning = load_suite(board.tuning).tuning
+    for told in choices:
+        known = ((one.identity, (one.label, one.identity.model, one.identity.iterations)) for one in trials)
+        own = [identity for identity, entry in known if entry == told.entry]
+        found, most = (choice_among(own, store, tuning.finalists if tuning else 1, chance) for chance in (0.0, 100.0))
+        if found is None or most is None:
+            yield f"{told.title}: its {plural(len(own), 'trial')} are not those of a suite, so that they choose nothing"
+        elif (found.trial, found.point) != (told.trial, told.point):
+            yield (
+                f"{told.title}: expected the settings of trial {found.trial}, which the rule chooses from its trials "
+                f"({found.score:.2f} %), got those of trial {told.trial}"
+            )
+        elif replace(told, trials="", score=found.score) != found or not found.score <= told.score <= most.score:
+            yield f"{told.title}: it says a score or failures that are not those of its trials, {found.score:.2f} %"
+
+
+def _trained_otherwise(cells: Sequence[PlannedCell]) -> Iterator[str]:
+    """Tells of runs that were not trained with the settings that they name, or otherwise than uniform routing.
+
+    Args:
+        cells: the planned trials and runs of a submission.
+    """
+    points = {one.cell: _point_of(one.identity) for one in cells}
+    if other := [one.cell for one in cells if settled(one.identity, points[one.cell]) != one.identity]:
+        yield f"{len(other)} runs were trained with other settings than those that they name, such as {other[0]}"
+    runs = [one for one in cells if not one.identity.is_trial]
+    base = next((one for one in runs if one.label == BASELINE), None)
+    for one in runs if base is not None else ():
+        for ours, theirs in (
+            (getattr(side.identity, name) for side in (one, base)) for name in ("training", "options")
+        ):
+            shared = (ours.keys() & theirs.keys()) - points[one.cell].keys() - points[base.cell].keys()
+            if differing := sorted(key for key in shared if ours[key] != theirs[key]):
+                yield f"run {one.cell} was made with another {', '.join(differing)} than uniform routing beside it"
+                return
+
+
+def _point_of(known: Identity) -> Mapping[str, Any]:
+    """The settings that a trial tries, or that were chosen for a run, by name."""
+    point = (known.tuning or {}).get("point")
+    return point if isinstance(point, Mapping) else {}
 
 
 def _steps_of(known: PublishedBoard) -> set[int | None]:

@@ -624,6 +624,86 @@ def test_settings_other_than_those_of_the_runs_are_left_out_of_the_board(folder,
         ranking.entry_of(folder / "sent", board[1])
 
 
+def as_if_of(folder, change, *, trials=False):
+    """Changes the identities of the method's runs, or of its trials, in plans and records alike, and their keys."""
+
+    def changed(store):
+        for file in (store.path / "plans").glob("*.json"):
+            content = json.loads(file.read_text())
+            content.pop(checksum.KEY)
+            for cell in content["cells"]:
+                known = Identity.read(cell["identity"])
+                if known.role == "method" and known.is_trial == trials:
+                    other = change(known)
+                    record = store.record(cell["cell"])
+                    arrays = {name: torch.from_numpy(one) for name, one in store.arrays(record.cell).items()}
+                    (store.path / "records" / f"{record.cell}.json").unlink()
+                    store.write_record(replace(record, cell=other.key, identity=other, files=None), arrays)
+                    cell.update(cell=other.key, identity=other.as_dict())
+            file.write_text(checksum.sealed(content))
+
+    repacked(folder, changed)
+
+
+def chosen_by_hand(folder, **told):
+    """The settings of the other trial, or another score, in all files of a submission."""
+    store = Store(folder / "own")
+    points = {one.identity.options["trial"]: one.identity.tuning["point"] for one in store.records()
+              if one.identity.is_trial}  # fmt: skip
+
+    def choice(one):
+        if one["method"] != "sharper":
+            return one
+        trial = told.get("trial", one["trial"])
+        trial = 1 - one["trial"] if trial == "other" else trial
+        return {**one, "trial": trial, "point": points[trial], **{key: told[key] for key in told if key != "trial"}}
+
+    def run(known):
+        chosen = choice(next(one for one in settings["choices"] if one["method"] == "sharper"))
+        tuning = {**known.tuning, "point": chosen["point"], "score": chosen["score"]}
+        return replace(known, tuning=tuning, training={**known.training, **chosen["point"]})
+
+    settings = json.loads((folder / "sent" / "settings.json").read_text())
+    as_if_of(folder, run)
+    with_settings(folder, choice)
+
+
+def with_training(folder, **changed):
+    """Other training settings of the method's runs than the board's."""
+    as_if_of(folder, lambda known: replace(known, training={**known.training, **changed}))
+
+
+def without_numbers(folder):
+    as_if_of(folder, lambda known: replace(known, options={**known.options, "trial": "best"}), trials=True)
+
+
+def with_trials_of_others(folder):
+    """Trials that were made with other settings than they say to try."""
+    as_if_of(folder, lambda known: replace(known, training={**known.training, "learning_rate": 0.5}), trials=True)
+
+
+@pytest.mark.parametrize(
+    ("tamper", "told"),
+    [
+        (lambda folder: chosen_by_hand(folder, trial="other"), "expected the settings of trial [01], which the rule"),
+        (lambda folder: chosen_by_hand(folder, trial="other", score=99.0), "expected the settings of trial [01], wh"),
+        (lambda folder: chosen_by_hand(folder, score=99.0), "it says a score or failures that are not those of its"),
+        (lambda folder: chosen_by_hand(folder, diverged=1), "it says a score or failures that are not those of its"),
+        (lambda folder: with_training(folder, epochs=30), "was made with another epochs than uniform routing"),
+        (lambda folder: with_training(folder, learning_rate=0.5), "3 runs were trained with other settings than those"),
+        (without_numbers, "its 2 trials are not those of a suite, so that they choose nothing"),
+        (with_trials_of_others, "2 runs were trained with other settings than those that they name"),
+    ],
+    ids=["trial", "trial and score", "score", "failures", "epochs", "settings", "numbers", "trials"],
+)
+def test_settings_that_its_trials_do_not_choose_are_left_out_of_the_board(folder, board, tamper, told):
+    """They may be chosen by what the test said; the board runs no code, and sees it from the trials that it is sent."""
+    ranking.entry_of(folder / "sent", board[1])
+    tamper(folder)
+    with pytest.raises(UserError, match=told):
+        ranking.entry_of(folder / "sent", board[1])
+
+
 def test_what_plans_say_of_stages_changes_no_interval_on_the_board(folder, board):
     _, before, _ = ranking.entry_of(folder / "sent", board[1])
     repacked(folder, planned_otherwise(lambda content, _: content["primary"].update(first=2)))

@@ -9,7 +9,7 @@ from routebench.engine.suites._planning import Asked, make_plans
 from routebench.engine.suites._points import expect_name
 from routebench.engine.suites._settings import ChosenPoint, ChosenSettings, digest_of
 from routebench.engine.suites._suite import load_suite
-from routebench.engine.suites._tuning import FIRST_SEED
+from routebench.engine.suites._tuning import FIRST_SEED, settled
 
 __all__ = [
     "FIRST_SEED",
@@ -33,5 +33,6 @@ __all__ = [
     "older_parts",
     "parts_of",
     "plan",
+    "settled",
     "stamped",
 ]
