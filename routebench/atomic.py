@@ -108,9 +108,9 @@ def write_output(file: Path, content: str | bytes, what: str, *, named: bool = T
             return
         if target.name.endswith(SETTINGS) and _is_results(target.parent):
             raise UserError(_refused(what, file, "a results folder has chosen settings by such names", "-o"))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _clear_unfinished(target)
-        _replace(target, written)
+        with made_folder(target.parent):
+            _clear_unfinished(target)
+            _replace(target, written)
     except (OSError, StoreFull) as error:
         reason = error.strerror if isinstance(error, OSError) else error.reason
         raise UserError(f"{what} cannot be written to {str(file)!r}: {reason}; choose with -o") from error
@@ -269,6 +269,26 @@ def unfinished(target: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def made_folder(*folders: Path) -> Iterator[None]:
+    """Makes folders and those above them. After an error, those that are new and empty go again.
+
+    Raises:
+        OSError: one cannot be made.
+    """
+    every = {place for folder in folders for place in (folder, *folder.parents)}
+    new = sorted((place for place in every if not os.path.lexists(place)), reverse=True)  # the innermost first
+    try:
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for place in new:
+            with contextlib.suppress(OSError):  # not empty, or not there
+                place.rmdir()
+        raise
+
+
+@contextlib.contextmanager
 def filled(folder: Path, last: str) -> Iterator[Path]:
     """A folder to write into. Its content appears in another: all at once where that is new, else piece by piece.
 
@@ -282,8 +302,7 @@ def filled(folder: Path, last: str) -> Iterator[Path]:
         OSError: it cannot be made, or moved.
     """
     if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished(folder) as made:
+        with made_folder(folder.parent), unfinished(folder) as made:
             whole = made / "whole"
             whole.mkdir()
             yield whole

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from routebench.atomic import OLD, StoreFull, expect_empty, filled, told_when_full, unfinished, write_output
+from routebench.engine.results import Store
+from routebench.engine.suites import ChosenSettings
 from routebench.errors import UserError
+from routebench.report._block import replace_files
 
 PACKAGE = Path(__file__).parents[1] / "routebench"
 MAKES = """
@@ -144,3 +147,31 @@ def test_folders_that_become_what_is_asked_for_are_made_in_one_way():
     """A command that was killed else leaves gigabytes under a hidden name, for ever."""
     made = {str(file) for file in PACKAGE.rglob("*.py") if re.search(r"TemporaryDirectory\(.*dir=", file.read_text())}
     assert not made
+
+
+def _fill(folder):
+    with filled(folder, "plans") as made:
+        (made / "plans").mkdir()
+        raise OSError(28, "No space left on device")
+
+
+DEEDS = {
+    "a file": lambda path: write_output(path, "new", "the table"),
+    "a folder": _fill,
+    "results": lambda path: Store(path).prepare(),
+    "settings": lambda path: ChosenSettings("a", 1, "p", "d", 1, 1, "0", []).write(path),
+    "figures": lambda path: replace_files([], path, set(), lambda: write_output(path / "x", "new", "the page")),
+}
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.parametrize("there", ["", "there"])
+def test_a_full_disk_leaves_no_folder_that_was_made_for_what_it_did_not_take(tmp_path, monkeypatch, there, deed):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / there).mkdir(exist_ok=True)
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises((UserError, OSError)):
+        DEEDS[deed](tmp_path / there / "on" / "the way" / "out")
+    assert [*tmp_path.rglob("*")] == [tmp_path / there] * bool(there)

@@ -50,13 +50,14 @@ def command(name: str, folder: Path, plugins: tuple[str, ...]) -> None:
         "test_file": test.name,
     }
     texts = {file: _rendered("method.py.jinja", words), test: _rendered("test_method.py.jinja", words)}
-    try:
-        for path, text in texts.items():
-            atomic.write_output(path, text, "the method" if path == file else "its test")
-    except UserError:
-        for path in texts:
-            path.unlink(missing_ok=True)  # there was none
-        raise
+    with atomic.made_folder(folder):
+        try:
+            for path, text in texts.items():
+                atomic.write_output(path, text, "the method" if path == file else "its test")
+        except UserError:
+            for path in texts:
+                path.unlink(missing_ok=True)  # there was none
+            raise
     plugin = shown(shlex.quote(str(file)))
     tell(f"wrote {shown(file)} and {shown(test)}; next:")
     tell(f"  python -m routebench check {name} --plugin {plugin}")

@@ -162,8 +162,7 @@ def keep_origin(results: Path, now: RoundsOrigin) -> None:
         runs = listed([f"{plural(count, 'run')} of {side}" for side, count in begun.items()])
         raise UserError(f"{shown(file)!r}: expected the code behind {runs}, got no such file; {way}")
     atomic.expect_place(results, "rounds", "--results", folder=True)
-    with atomic.told_when_full(results):
-        results.mkdir(parents=True, exist_ok=True)
+    with atomic.told_when_full(results), atomic.made_folder(results):
         atomic.write_text(file, json.dumps(asdict(now), indent=1) + "\n")
 
 

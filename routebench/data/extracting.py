@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from routebench.atomic import StoreFull, alone, write_text
+from routebench.atomic import StoreFull, alone, made_folder, write_text
 from routebench.data.backbones import Pretrained
 from routebench.data.dataset import Dataset, Images
 from routebench.data.mapped import mapped
@@ -143,13 +143,11 @@ def extract(
         )
     _tell_left_out(data)
     extraction = _Extraction(backbone, data, file, kind, batch)
-    with _told_unwritten(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with alone(extraction.beside(".lock"), extraction.waits):
-            if file.exists():  # since another has just written it
-                extraction.expect_own(file, _header_of(file))
-            else:
-                extraction.write()
+    with _told_unwritten(file), made_folder(file.parent), alone(extraction.beside(".lock"), extraction.waits):
+        if file.exists():  # since another has just written it
+            extraction.expect_own(file, _header_of(file))
+        else:
+            extraction.write()
 
 
 def _tell_left_out(data: Dataset[Any]) -> None:

@@ -10,13 +10,13 @@ import tarfile
 import textwrap
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from routebench.atomic import alone, unfinished
+from routebench.atomic import alone, made_folder, unfinished
 from routebench.cache import cache_folder
 from routebench.data.seal import expect_unsealed
 from routebench.data.torchvision_import import import_torchvision
@@ -178,7 +178,7 @@ def _download(published: Published, root: Path) -> None:
     folder = root / published.folder
     lock = root / f".{published.name}.lock"
     try:
-        with _made(folder), alone(lock), unfinished(root / published.name) as fresh:
+        with made_folder(folder), alone(lock), unfinished(root / published.name) as fresh:
             if not _missing(published, root):  # another process was faster
                 return
             if published.archive and (root / published.archive).is_file():
@@ -198,19 +198,6 @@ def _download(published: Published, root: Path) -> None:
             f"set ROUTEBENCH_DATA to a folder that holds {Path(published.folder) / next(iter(published.files))} "
             f"and the other official files{published.package and f', or {published.package}'}"
         ) from error
-
-
-@contextmanager
-def _made(folder: Path) -> Iterator[None]:
-    """Makes a folder and those above it; what stays empty is removed again."""
-    made = [place for place in (folder, *folder.parents) if not place.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # not empty
-            for place in made:
-                place.rmdir()
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,8 +51,8 @@ class Tracker:
 
     def write(self, record: Record) -> None:
         """Writes a run: its numbers, by epoch where they have one, its settings and its status."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        TRACKERS[self.name](_Run(record, self.metric), self.folder)
+        with atomic.made_folder(self.folder):
+            TRACKERS[self.name](_Run(record, self.metric), self.folder)
 
 
 class _Run:
@@ -93,12 +94,23 @@ class _Run:
             yield epoch, {tag: value for tag, value, own in self.numbers if own == epoch}
 
 
+@contextlib.contextmanager
+def _unheard_threads() -> Iterator[None]:
+    """Lets no thread print the error that ends it: the package raises it once more, for the caller."""
+    before = threading.excepthook
+    threading.excepthook = lambda _: None
+    try:
+        yield
+    finally:
+        threading.excepthook = before
+
+
 def _tensorboard(run: _Run, folder: Path) -> None:
     """Writes an event file into a folder of its own."""
     from torch.utils.tensorboard import SummaryWriter
 
     last = {tag: value for tag, value, _ in run.numbers}
-    with SummaryWriter(str(folder / run.suite / run.file_name)) as writer:
+    with _unheard_threads(), SummaryWriter(str(folder / run.suite / run.file_name)) as writer:
         for tag, value, epoch in run.numbers:
             writer.add_scalar(tag, value, epoch, walltime=run.finished)
         writer.add_text("status", run.status, walltime=run.finished)
@@ -207,8 +219,7 @@ def write_runs(folder: Folder, choice: Choice, name: str, output: Path) -> int:
     if not records:
         return 0
     try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with atomic.unfinished(output) as made:
+        with atomic.made_folder(output.parent), atomic.unfinished(output) as made:
             tracker = Tracker(name, made / "whole", choice.metric)
             for record in records:
                 tracker.write(record)

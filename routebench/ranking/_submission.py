@@ -185,8 +185,7 @@ def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[st
         raise UserError(f"{claim.label}: {faults[0]}" + (f"; and {len(faults) - 1} more" if len(faults) > 1 else ""))
     (spec,) = wanted.asked.plugins
     files = _files_of(spec)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with atomic.unfinished(folder) as made:
+    with atomic.made_folder(folder.parent), atomic.unfinished(folder) as made:
         whole = made / "whole"
         _write_results(claim, whole)
         claim.settings.write(whole / SETTINGS)

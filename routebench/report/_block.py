@@ -18,7 +18,7 @@ from routebench.analysis._method import CONTROL
 from routebench.analysis._result import Analysis
 from routebench.analysis._table import Column, Printed
 from routebench.analysis.figures import inline_svg, literal, save_svg, to_svg
-from routebench.atomic import unfinished, write_text
+from routebench.atomic import made_folder, unfinished, write_text
 from routebench.received import read_plain
 from routebench.registry import analyses
 from routebench.report._asking import Broken, checked, guarded
@@ -105,18 +105,16 @@ def replace_files(blocks: Iterable[Block], beside: Path, earlier: Set[str], betw
         OSError: a file cannot be written, or something else has its name.
         StoreFull: the disk is full. The earlier files are as they were.
     """
-    beside.parent.mkdir(parents=True, exist_ok=True)
-    with unfinished(beside) as made:
+    with made_folder(beside.parent), unfinished(beside) as made:
         for block in blocks:
             _write(block, made)
         names = {file.name for file in made.iterdir()}
         if taken := [name for name in names if (beside / name).is_dir() and not (beside / name).is_symlink()]:
             raise IsADirectoryError(errno.EISDIR, f"{taken[0]!r} in {beside.name!r} is a folder")
-        if names:
-            beside.mkdir(exist_ok=True)
-        between()
-        for name in names:
-            (made / name).replace(beside / name)
+        with made_folder(beside) if names else contextlib.nullcontext():
+            between()
+            for name in names:
+                (made / name).replace(beside / name)
         for name in earlier - names:
             with contextlib.suppress(FileNotFoundError, IsADirectoryError, PermissionError):
                 (beside / name).unlink()

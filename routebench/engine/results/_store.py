@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from routebench.atomic import clear_leftovers, expect_place, told_when_full, write_tensors, write_text
+from routebench.atomic import clear_leftovers, expect_place, made_folder, told_when_full, write_tensors, write_text
 from routebench.engine.results import _checksum as checksum
 from routebench.engine.results import _plan_table as plans
 from routebench.engine.results._answers import CORRECT, right_of
@@ -90,20 +90,18 @@ class Store:
         self.check_schema()
         self.expect_place()
         try:
-            for part in PARTS:
-                (self.path / part).mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.path / "records"):
-                pass
+            with made_folder(*(self.path / part for part in PARTS)):
+                with tempfile.TemporaryFile(dir=self.path / "records"):
+                    pass
+                for folder in (self.path, *(self.path / part for part in (*PARTS, "index"))):
+                    clear_leftovers(folder)
+                self._clear_fits()
+                if not (schema := self.path / "schema.json").exists():
+                    write_text(schema, json.dumps({"schema": SCHEMA}))
         except OSError as error:
             raise UserError(
                 f"results folder {str(self.path)!r} cannot be written ({error.strerror}); choose another with --results"
             ) from error
-        for folder in (self.path, *(self.path / part for part in (*PARTS, "index"))):
-            clear_leftovers(folder)
-        self._clear_fits()
-        schema = self.path / "schema.json"
-        if not schema.exists():
-            write_text(schema, json.dumps({"schema": SCHEMA}))
 
     def expect_place(self) -> None:
         """Checks that runs can be added, as far as is known before one is.

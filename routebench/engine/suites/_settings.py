@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Le
 
 from routebench.arguments import Count, Natural
-from routebench.atomic import write_text
+from routebench.atomic import made_folder, write_text
 from routebench.data_names import set_of, whole_name
 from routebench.engine.results import CHANGED, SAME_DATA, Identity, PlannedTuning, checksum, digest
 from routebench.engine.suites._readers import text
@@ -108,11 +108,11 @@ class ChosenSettings:
 
     def write(self, file: Path) -> None:
         """Writes them as JSON, sealed by a checksum."""
-        file.parent.mkdir(parents=True, exist_ok=True)
         choices = [{key: one for key, one in asdict(choice).items() if (key, one) != ("trials", "")}
                    for choice in self.choices]  # fmt: skip
         content = {key: one for key, one in asdict(self).items() if (key, one) != ("fingerprint", "")}
-        write_text(file, checksum.sealed({"rule": RULE, **content, "choices": choices}) + "\n")
+        with made_folder(file.parent):
+            write_text(file, checksum.sealed({"rule": RULE, **content, "choices": choices}) + "\n")
 
     @classmethod
     def read(cls, file: Path, suite: str) -> "ChosenSettings":
