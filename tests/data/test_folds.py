@@ -1,14 +1,18 @@
 """Folds of the training images of a data set; and test images that cannot be loaded while settings are tuned."""
 
 import threading
+import warnings
 from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from sklearn.model_selection import StratifiedKFold
 
 from routebench.data import load, sealed_test_images
+from routebench.data.dataset import SPLIT_SEED
+from routebench.data.folds import _split
 from routebench.data.mnist5k import mnist5k
 from routebench.data.official import official_files
 from routebench.data.torchvision_sets import MNIST
@@ -33,6 +37,21 @@ def test_folds_are_the_training_images_each_tested_on_once():
         assert max(counts.values()) - min(counts.values()) <= 1
     assert load("fold:1/3:mnist5k").fingerprint == folds[0].fingerprint
     assert len({fold.fingerprint for fold in folds}) == 3
+
+
+@pytest.mark.parametrize("kind", ["classes", "rare classes", "sets of classes"])
+def test_folds_are_those_of_scikit_learn(kind):
+    drawn = np.random.default_rng(0)
+    share = [0.97, 0.01, 0.01, 0.01] if kind == "rare classes" else [0.25] * 4
+    labels = drawn.integers(0, 2, (200, 3)) if kind == "sets of classes" else drawn.choice([7, 3, 0, 5], 200, p=share)
+    groups = labels if labels.ndim == 1 else labels @ [4, 2, 1]
+    for count in (2, 3, 7):
+        known = StratifiedKFold(count, shuffle=True, random_state=SPLIT_SEED)
+        with warnings.catch_warnings(action="ignore"):  # where a class has fewer than there are folds
+            known = [*known.split(groups, groups)]
+        for number in range(count):
+            found = _split(torch.from_numpy(labels), number + 1, count)
+            assert all(map(np.array_equal, found, known[number]))
 
 
 def test_some_images_of_a_fold():

