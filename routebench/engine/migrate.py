@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from routebench.atomic import PACKED, expect_empty, expect_place, filled, told_when_full, write_text
+from routebench.engine.merge import DIVERGED
 from routebench.engine.results import (
     RECORD,
     SCHEMA,
@@ -56,7 +57,7 @@ class Migrated:
         unknown: reasons why runs stay results of the code that made them, which nothing that is planned today meets,
             with the number of runs.
         older: parts of an older version, with the number of runs that have them; the next call measures these anew.
-        left_out: what could not be read, and records in whose place a later one of the same run is kept.
+        left_out: what could not be read, and records in whose place another of the same run is kept.
         fits: number of trained networks.
     """
 
@@ -198,12 +199,16 @@ def _write_records(
     """Writes records, raw outputs and networks."""
     fits = _fits(files, folder, records, identities, found)
     found.fits = len(fits)
-    kept: dict[str, str] = {}
-    for text, record in sorted(records, key=lambda one: str(one[1]["provenance"].get("finished", ""))):
+    kept: dict[str, Text] = {}
+    for text, record in sorted(records, key=lambda one: _weight(one[1])):
         old, key = record["cell"], found.cells[record["cell"]]
         if key in kept:
-            found.left_out.append(f"records/{kept[key]}.json is of the same run as {old}, which is later")
-        kept[key] = old
+            less = kept[key][1]
+            why = "is later" if less["status"] == record["status"] else f"counts before it: {record['status']}"
+            found.left_out.append(f"records/{less['cell']}.json is of the same run as {old}, which {why}")
+        kept[key] = text, record
+    for key, (text, record) in kept.items():
+        old = record["cell"]
         new = {**record, "schema": SCHEMA, "cell": key, "identity": identities[old].as_dict()}
         new["arrays"] = record["arrays"] and f"arrays/{key}.safetensors"
         new["provenance"] = {**record["provenance"], "code": record["identity"].get("source", "")}
@@ -213,6 +218,12 @@ def _write_records(
         arrays = files / "arrays" / f"{old}.safetensors"
         if arrays.is_file():
             (folder / "arrays" / f"{key}.safetensors").write_bytes(read_plain(arrays, TENSORS)[0])
+
+
+def _weight(record: Mapping[str, Any]) -> tuple[int, str]:
+    """Sort key of the records of a run: the one that counts comes last, as `merge` has it, then the later one."""
+    is_result, is_divergence = record["status"] == "ok", record["status"] == DIVERGED
+    return is_result + 2 * is_divergence, str(record["provenance"].get("finished", ""))
 
 
 def _write_plans(folder: Path, plans: Sequence[Text], identities: Mapping[str, Identity], found: Migrated) -> None:

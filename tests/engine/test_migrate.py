@@ -207,6 +207,32 @@ def test_the_later_of_two_records_of_one_cell_is_kept(old, tmp_path):
     assert len(record["metrics"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("earlier", "later", "kept"),
+    [("ok", "failed", "ok"), ("failed", "ok", "ok"), ("ok", "timeout", "ok"), ("diverged", "ok", "diverged"),
+     ("ok", "diverged", "diverged"), ("diverged", "failed", "diverged"), ("oom", "failed", "failed")],
+)  # fmt: skip
+def test_of_two_records_of_one_run_the_one_that_merge_would_keep_is_kept(old, tmp_path, earlier, later, kept):
+    """A result counts before a later failure, but not before a divergence."""
+    file = min((old / "records").glob("*.json"))
+    content = json.loads(file.read_bytes())
+    for key, status, year in ((content["cell"], earlier, 2000), ("0" * 16, later, 2099)):
+        content["cell"], content["status"], content["reason"] = key, status, "" if status == "ok" else "why"
+        content["provenance"]["finished"] = f"{year}-01-01T00:00:00+00:00"
+        content["identity"]["source"] = f"code of {year}"
+        if status != "ok":
+            content = {**content, "metrics": [], "arrays": None}
+            (old / "arrays" / f"{key}.safetensors").unlink(missing_ok=True)
+        (old / "records" / f"{key}.json").write_text(checksum.sealed(content))
+        content = json.loads(file.read_bytes())
+    found = migrate(old, tmp_path / "new")
+    (record,) = [one for one in contents(tmp_path / "new", "records") if one["cell"] == found.cells["0" * 16]]
+    (told,) = [one for one in found.left_out if "0" * 16 in one]
+    assert record["status"] == kept
+    assert ("is later" in told, f"counts before it: {kept}" in told) == (earlier == later, earlier != later)
+    assert (tmp_path / "new" / "arrays" / f"{record['cell']}.safetensors").exists() == bool(record["arrays"])
+
+
 @pytest.mark.parametrize("name", ["../../outside", "other", "/outside"])
 def test_a_plan_writes_no_file_but_its_own(old, tmp_path, name):
     """A folder may come from anybody."""
