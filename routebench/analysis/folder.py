@@ -3,7 +3,7 @@
 import contextlib
 import json
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -24,8 +24,6 @@ from routebench.engine.merge import Unequal, merge, opened
 from routebench.engine.results import SAME_DATA, Record, Records, Store, existing, is_packed, tuning_of
 from routebench.errors import UserError, shown
 
-OF_EXTENT = ("iterations", "model", "seeds", "variant_iterations", "without")
-"""Keys of a preset that say which runs there are, and not how one is made."""
 ENTRY = ["label", "method_params", "model", "iterations"]
 """Columns of planned runs that distinguish the configurations of a part."""
 NEVER = "~"
@@ -132,7 +130,7 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
             yours=_yours_of(cells, content, packed=is_packed(path)), told=told.get(names["data"]),
             fingerprint=next((one.data_fingerprint for one in map(kept.identity_of, cells["cell"]) if one), ""),
             machine=partial(_machine_of, kept),
-            altered=frozenset(cells.loc[cells["plan"].map(lambda name: _is_altered(content[name])), "cell"]),
+            altered=frozenset(_altered(cells, content)),
         )  # fmt: skip
         parts.append(part)
         others = [content[name] for name in reversed([*cells["plan"].unique()])]
@@ -216,9 +214,23 @@ def _changed_pairs(
     return dict(zip(("late", "dropped"), told, strict=True))
 
 
-def _is_altered(plan: Mapping[str, Any]) -> bool:
-    """Tells whether runs of a plan were made otherwise than the suite's file says, apart from how many there are."""
-    return any(change.partition("=")[0].split(".")[0].strip() not in OF_EXTENT for change in plan.get("changes", ()))
+def _altered(cells: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """The keys of runs that were made otherwise than the suite's file says.
+
+    Args:
+        cells: planned runs.
+        content: the plans by name.
+    """
+    known = {
+        (name, one["label"], one["model"], one["iterations"])
+        for name, plan in content.items()
+        for one in plan.get("altered", ())
+    }
+    if known:
+        entries = cells[["cell", "plan", "label", "model", "iterations"]].itertuples(index=False, name=None)
+        for cell, plan, label, model, steps in entries:
+            if (plan, label, model, None if isna(steps) else int(steps)) in known:
+                yield str(cell)
 
 
 def _part_of(plan: Mapping[str, Any]) -> tuple[Any, ...]:

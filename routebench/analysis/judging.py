@@ -6,6 +6,7 @@ judged in one of them (`Runs.in_one_network`), which its verdict names. A claim 
 
 - there is no interval;
 - a compared method lost seeds: those that are left may be its good ones;
+- a compared method was not run as the suite's file says, by `--set` for example: its settings may be chosen by results;
 - as many seeds as may fall out of a method's others would undo what is found;
 - a compared network still learns fast in its last epoch: its accuracy tells how fast it learns, not what it reaches;
 - tuning gave a method another form than the claim is about.
@@ -185,6 +186,12 @@ def lost_in_words(parts: Iterable[Runs], values: BySeed, of: Compared = ()) -> s
     return f"{wording.plural(len(lost), 'seed')} without a result, which may be the bad ones" if lost else ""
 
 
+def altered_in_words(parts: Iterable[Runs], of: Compared) -> str:
+    """Says that runs of what is compared were made otherwise than the suite's file says; empty if none was."""
+    altered = {method for part in parts for cell, method in part.methods.items() if cell in part.altered}
+    return "runs other than in the suite's file" if any(_is_among(method, [of]) for method in altered) else ""
+
+
 def _sides(runs: Runs, values: BySeed, of: Compared) -> tuple[Sides, Sides]:
     """Seeds that fall out with the first and with the last method that is named, if values are points of accuracy."""
     if SeedValues.of(values).within != GAIN:
@@ -269,8 +276,8 @@ def judged_in(
         raise UserError(f'expected what was compared as a tuple of names, ("em", "uniform"), got the text {of!r:.80}')
     runs, beside = runs.in_one_network, [one.in_one_network for one in beside]
     found = judged(values, ", ".join(map(str, of)), no_gain=no_gain, first=runs.first, sides=_sides(runs, values, of))
-    if lost := lost_in_words((runs, *beside), values, of):
-        found = replace(found, verdict=Verdict.UNDECIDED, why=lost)
+    if why := lost_in_words((runs, *beside), values, of) or altered_in_words((runs, *beside), of):
+        found = replace(found, verdict=Verdict.UNDECIDED, why=why)
     epochs = None if at_first else still_learning(runs, [of])
     return replace(found, verdict=Verdict.NOT_TESTED, why=wording.plural(epochs, "epoch")) if epochs else found
 

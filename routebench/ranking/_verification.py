@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -356,11 +357,9 @@ def _trained_otherwise(cells: Sequence[PlannedCell]) -> Iterator[str]:
     if other := [one.cell for one in cells if settled(one.identity, points[one.cell]) != one.identity]:
         yield f"{len(other)} runs were trained with other settings than those that they name, such as {other[0]}"
     runs = [one for one in cells if not one.identity.is_trial]
-    base = next((one for one in runs if one.label == BASELINE), None)
-    for one in runs if base is not None else ():
-        for ours, theirs in (
-            (getattr(side.identity, name) for side in (one, base)) for name in ("training", "options")
-        ):
+    for base in [one for one in runs if one.label == BASELINE][:1]:
+        for one, name in product(runs, ("training", "options")):
+            ours, theirs = getattr(one.identity, name), getattr(base.identity, name)
             shared = (ours.keys() & theirs.keys()) - points[one.cell].keys() - points[base.cell].keys()
             if differing := sorted(key for key in shared if ours[key] != theirs[key]):
                 yield f"run {one.cell} was made with another {', '.join(differing)} than uniform routing beside it"

@@ -126,6 +126,32 @@ def test_a_tuned_ablation_says_nothing_of_the_method(normalised, verdict):
     assert found.loc[FALLS, "verdict"] == Verdict.HOLDS, "it is about dynamic routing"
 
 
+@pytest.mark.parametrize("methods", [AS_CLAIMED, OTHERWISE])
+@pytest.mark.parametrize(
+    ("where", "undecided"),
+    [
+        ("label == 'dynamic'", {NO_GAIN, FALLS, LOWER_LOSS, SLOWER}),
+        ("label == 'dynamic' and iterations == 3 and seed == 1", {NO_GAIN, FALLS, LOWER_LOSS, SLOWER}),
+        ("label == 'none'", {NO_GAIN, LOWER_LOSS, SLOWER}),
+        ("label == 'em' and iterations == 2", {EM}),
+        ("label in ('em', 'dynamic', 'none', 'inverted-attention')", {NO_GAIN, FALLS, LOWER_LOSS, SLOWER, EM, RISES}),
+        ("label == 'random'", set()),
+    ],
+)
+def test_runs_made_otherwise_than_the_suite_says_decide_no_claim(methods, where, undecided):
+    """Settings of `--set`, or of an edited copy of the suite, may be chosen by what the claim says."""
+    runs = accuracy_runs(methods, loss=0.05 if methods is AS_CLAIMED else -0.05)
+    before = find((runs,)).numbers.set_index("claim")
+    altered = frozenset(runs.planned.query(where)["cell"])
+    after = find((replace(runs, altered=altered),)).numbers.set_index("claim")
+    tested = {NO_GAIN, FALLS, EM, RISES, LOWER_LOSS, SLOWER}
+    assert {*before["verdict"][[*tested]]} <= {Verdict.HOLDS, Verdict.FAILS}
+    assert {claim for claim in tested if after["verdict"][claim] != before["verdict"][claim]} == undecided
+    for claim in undecided:
+        assert after["verdict"][claim] == Verdict.UNDECIDED
+        assert after["why"][claim] == "runs other than in the suite's file"
+
+
 def test_losses_of_different_kinds_are_not_compared():
     runs = accuracy_runs(AS_CLAIMED, loss=0.05)
     labels = runs.planned.set_index("cell")["label"]

@@ -97,23 +97,84 @@ def test_changes_are_part_of_the_identity_and_of_the_caveat():
     assert "Other than" not in before.caveat
 
 
+SHIPPED = load_suite("accuracy").folder
+
+
+def copy_of(folder, change=lambda text: text, name="accuracy"):
+    """A copy of the suite's file, in which a text was changed."""
+    file = folder / f"{name}.toml"
+    file.write_text(change((SHIPPED / "accuracy.toml").read_text()))
+    return str(file)
+
+
+def settings_in(folder, change):
+    """The settings of the preset in another file, each choice as `change` has it."""
+    content = json.loads((SHIPPED / "accuracy.quick.settings.json").read_text())
+    content.pop("checksum", None)
+    content["choices"] = [*map(change, content["choices"])]
+    (folder / "others.settings.json").write_text(json.dumps(content))
+    return folder / "others.settings.json"
+
+
+def slower(choice):
+    """Another learning rate of dynamic routing alone."""
+    return (
+        {**choice, "point": {**choice["point"], "learning_rate": 0.0001}} if choice["method"] == "dynamic" else choice
+    )
+
+
 @pytest.mark.parametrize(
-    ("changes", "loss", "altered"),
+    ("changes", "options", "altered"),
     [
-        ((), None, False),
-        (("seeds=2",), None, False),
-        (("iterations=[1, 2]", "model=capsnet-small"), None, False),
-        (("training.epochs=20",), None, True),
-        (("training={epochs=20}", "seeds=2"), None, True),
-        (("model_params.weight_std=0.1",), None, True),
-        ((), "spread", True),
+        ((), {}, "none"),
+        (("seeds=2",), {}, "none"),
+        (("iterations=[1, 2]", "model=capsnet-small"), {}, "none"),
+        (("training.epochs=6",), {}, "none"),  # as in the file
+        (("training.epochs=20",), {}, "all"),
+        (("training={epochs=20}", "seeds=2"), {}, "all"),
+        (("model_params.weight_std=0.1",), {}, "some"),  # the CNN has none
+        ((), {"loss": "spread"}, "some"),  # trials chose it for others
+        ((), {"settings": lambda folder: settings_in(folder, lambda choice: choice)}, "none"),
+        ((), {"settings": lambda folder: settings_in(folder, slower)}, "dynamic"),
+        (("seeds=2",), {"settings": lambda folder: settings_in(folder, slower)}, "dynamic"),
     ],
 )
-def test_a_folder_knows_runs_that_were_made_otherwise_than_the_suite_says(tmp_path, changes, loss, altered):
-    made = plan(load_suite("accuracy", "quick", changes), "quick", Choices(changes=changes, loss=loss))
+def test_a_folder_knows_runs_that_were_made_otherwise_than_the_suite_says(tmp_path, changes, options, altered):
+    options = {key: value(tmp_path) if callable(value) else value for key, value in options.items()}
+    made = plan(load_suite("accuracy", "quick", changes), "quick", Choices(changes=changes, **options))
     (part,) = parts_of(made, tmp_path, lambda cell: None)
-    assert part.altered == ({*part.planned["cell"]} if altered else frozenset())
-    assert ("loss=spread" in made.caveat) == (loss is not None)
+    every = {*part.planned["cell"]}
+    assert part.altered == every - {cell.key for cell in planned().cells}
+    some = {"none": set(), "all": every, "dynamic": {*part.planned.query("label == 'dynamic'")["cell"]}}
+    assert part.altered == some.get(altered, part.altered) and (altered != "some" or set() < part.altered < every)
+    assert ("loss=spread" in made.caveat) == ("loss" in options)
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "preset", "altered"),
+    [
+        (lambda text: text, "accuracy", "quick", False),
+        (lambda text: text.replace("Does routing help,", "Is routing useful,"), "accuracy", "quick", False),
+        (lambda text: text.replace("epochs = 6 }", "epochs = 7 }"), "accuracy", "quick", True),
+        (lambda text: text.replace("batch_size = 128", "batch_size = 64", 1), "accuracy", "quick", True),
+        (lambda text: text.replace("version = 2", "version = 3", 1), "accuracy", "quick", True),
+        (lambda text: text.replace("presets.quick]", "presets.mine]"), "accuracy", "mine", True),
+        (
+            lambda text: text.replace("epochs = 6 }", "epochs = 7 }"),
+            "my-accuracy",
+            "quick",
+            False,
+        ),  # a suite of its own
+    ],
+)
+def test_an_edited_copy_of_a_suite_is_not_taken_for_it(tmp_path, change, name, preset, altered):
+    made = plan(load_suite(copy_of(tmp_path, change, name)), preset, Choices())
+    (part,) = parts_of(made, tmp_path / "results", lambda cell: None)
+    assert part.altered == ({*part.planned["cell"]} if altered else set())
+    told = (
+        f"This file is not that of suite accuracy: it makes {len(made.altered)} of {len(made.altered)} configurations"
+    )
+    assert (told in made.caveat) == altered and ("This file" in made.caveat) == altered
 
 
 def test_a_change_to_the_same_value_changes_no_key():

@@ -47,7 +47,7 @@ METRIC = table(
     rest=checks.is_mark,
 )
 ENTRY = table({"label": is_text, "model": is_text, "iterations": maybe(is_whole)})
-"""The check of one side of a comparison that a plan names."""
+"""The check of a configuration that a plan names, such as one side of a comparison."""
 PRIMARY = table(
     {"margin": checks.is_positive, "first": is_whole},
     {"half_width": maybe(checks.is_positive), "pairs": each(table({"ours": ENTRY, "theirs": ENTRY}))},
@@ -67,6 +67,7 @@ PLAN = table(
         "sequence": is_whole,
         "yours": each(is_text),
         "primary": PRIMARY,
+        "altered": each(ENTRY),
         "settings": table({}, {"models": each(is_text)}),
         "tuned": TUNED,
         "told": table({"data": is_text}, dict.fromkeys(("test", "views"), maybe(is_whole))),

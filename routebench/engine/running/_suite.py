@@ -32,6 +32,8 @@ MEASURING = 20.0
 OF_CALL = ("plan", "created", "command", "sequence", "cells")
 """What a plan says of the call that made it, and its runs, which its name stands for."""
 
+SIDE = ("label", "model", "iterations")
+"""Keys of a configuration in a plan."""
 LONGEST_DATA = 100
 """Characters of a data set's name in that of a plan's file."""
 
@@ -236,7 +238,7 @@ def _further(plan: Plan, store: Store, options: SuiteOptions) -> Plan:
 
 
 def _named(cell: Cell) -> dict[str, Any]:
-    return {"label": cell.label, "model": cell.identity.model, "iterations": cell.identity.iterations}
+    return dict(zip(SIDE, (cell.label, cell.identity.model, cell.identity.iterations), strict=True))
 
 
 def _config_of(options: SuiteOptions, plan: Plan, status: PlanStatus) -> RunConfig:
@@ -312,6 +314,8 @@ def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> bool:
     }
     if plan.changes:
         content["changes"] = list(plan.changes)
+    if plan.altered:
+        content["altered"] = [dict(zip(SIDE, one, strict=True)) for one in sorted(plan.altered, key=repr)]
     if plan.told is not None:
         content["told"] = {"data": plan.preset.data, **plan.told}
     if plan.tuned is not None:

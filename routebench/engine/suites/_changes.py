@@ -9,6 +9,8 @@ from routebench.errors import UserError
 from routebench.plain import TOO_LONG
 
 OPTION = "--set"
+OF_EXTENT = ("iterations", "model", "seeds", "variant_iterations", "without")
+"""Keys of a preset that say which runs there are, and not how one is made."""
 
 
 def changed(content: Mapping[str, Any], preset: str, changes: Sequence[str]) -> dict[str, Any]:
@@ -34,6 +36,11 @@ def changed(content: Mapping[str, Any], preset: str, changes: Sequence[str]) -> 
         seen.add(keys)
         presets[preset] = _with(presets[preset], keys, value, change)
     return {**content, "presets": presets}
+
+
+def key_of(change: str) -> str:
+    """The key of a preset's table that a change begins with, such as `training`."""
+    return change.partition("=")[0].split(".")[0].strip()
 
 
 def expect_once(changes: Sequence[str], options: Mapping[str, Sequence[str]]) -> None:

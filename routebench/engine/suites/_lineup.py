@@ -8,6 +8,7 @@ from typing import Any
 
 from routebench.engine.isolation import step
 from routebench.engine.results import digest
+from routebench.engine.suites._changes import OF_EXTENT, key_of
 from routebench.engine.suites._suite import CONTROLS, Entry, Preset, Suite
 from routebench.errors import UserError, unknown
 from routebench.losses import OWN
@@ -61,6 +62,12 @@ class Choices:
     trials: int | None = None
     until: float | None = None
     changes: tuple[str, ...] = ()
+
+    @property
+    def plain(self) -> "Choices":
+        """The same without what makes runs other than the suite's file says: how many there are stays."""
+        kept = tuple(change for change in self.changes if key_of(change) in OF_EXTENT)
+        return replace(self, changes=kept, loss=None, settings=None)
 
     @property
     def unlike_file(self) -> tuple[str, ...]:

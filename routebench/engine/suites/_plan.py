@@ -12,7 +12,7 @@ from routebench.engine.suites._lineup import Choices, Starter, line_up
 from routebench.engine.suites._parts import stamped
 from routebench.engine.suites._points import Point, expect_chosen, expect_few, expect_learnable, grid_of, points_of
 from routebench.engine.suites._settings import ChosenPoint, ChosenSettings
-from routebench.engine.suites._suite import Preset, Suite
+from routebench.engine.suites._suite import Preset, Suite, load_suite
 from routebench.engine.suites._toml import Place
 from routebench.engine.suites._tuning import FairTuning, trials_of
 from routebench.errors import UserError
@@ -45,6 +45,7 @@ class Plan:
         changes: what the user has changed in the suite's file, as `KEY=VALUE`.
         kept: for trials, the settings of configurations that need none: the suite brings them, chosen with the same
             budget.
+        altered: configurations, as label, network and T, that are made otherwise than the suite's file says.
         tuned: the choice of settings, as facts; None where runs rest on none.
         base: for trials, the fingerprint of the data set of whose training images they have folds.
         told: the facts that the data set states of itself, for reports that do not know it; None for one that ships.
@@ -62,6 +63,7 @@ class Plan:
     chance: float = 0.0
     left_out: str = ""
     changes: tuple[str, ...] = ()
+    altered: frozenset[tuple[str, str, int | None]] = frozenset()
     kept: ChosenSettings | None = None
     tuned: PlannedTuning | None = None
     base: str = ""
@@ -77,7 +79,20 @@ class Plan:
     def caveat(self) -> str:
         """The caveat that a reader of the results has to know; empty if there is none."""
         changed = f"Other than in the suite's file: {', '.join(self.changes)}." if self.changes else ""
-        return " ".join(filter(None, (self.suite.caveats(self.preset.data), changed, self.chosen, self.left_out)))
+        return " ".join(
+            filter(None, (self.suite.caveats(self.preset.data), changed, self._copied, self.chosen, self.left_out))
+        )
+
+    @property
+    def _copied(self) -> str:
+        """Says that a file of the suite's name is none of its copies; empty where it is, or has the name alone."""
+        if not (self.altered and self.suite.is_other_of_its_name):
+            return ""
+        every = {_entry(cell) for cell in self.cells}
+        return (
+            f"This file is not that of suite {self.suite.name}: it makes {len(self.altered)} of {len(every)} "
+            "configurations otherwise."
+        )
 
     @property
     def networks(self) -> dict[str, dict[str, list[str]]]:
@@ -125,7 +140,39 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     elif suite.tuning is not None:
         told = NONE_TUNED
     made = _plan(suite, preset, cells, data, told)
-    return replace(made, half_width=half_width, changes=choices.unlike_file, tuned=tuned)
+    altered = _altered(suite, preset_name, choices, cells)
+    return replace(made, half_width=half_width, changes=choices.unlike_file, altered=altered, tuned=tuned)
+
+
+def _altered(
+    suite: Suite, preset_name: str, choices: Choices, cells: Sequence[Cell]
+) -> frozenset[tuple[str, str, int | None]]:
+    """The configurations that the suite of this name makes otherwise by its file: label, network and T.
+
+    Options and copies of a file may say what the file does. So the plan is made again without them, and compared.
+    """
+    plain = choices.plain
+    if not suite.preset(preset_name).settings:  # trials choose them, as the file says
+        plain = replace(plain, settings=choices.settings)
+    if plain == choices and not suite.is_other_of_its_name:
+        return frozenset()
+    name = suite.name if suite.name in suite_files() else str(suite.folder / suite.file)
+    try:
+        known = {
+            _unseeded(cell) for cell in plan(load_suite(name, preset_name, plain.changes), preset_name, plain).cells
+        }
+    except UserError:  # it has no such preset, or cannot be planned so
+        known = set()
+    return frozenset(_entry(cell) for cell in cells if _unseeded(cell) not in known)
+
+
+def _entry(cell: Cell) -> tuple[str, str, int | None]:
+    return cell.label, cell.identity.model, cell.identity.iterations
+
+
+def _unseeded(cell: Cell) -> str:
+    """The key of a run with the first seed, which its configuration has alone."""
+    return replace(cell.identity, seed=0).key
 
 
 def count_runs(suite: Suite, preset_name: str) -> int:

@@ -213,7 +213,8 @@ def _with_own(found: Planned, own: Planned, group: tuple[str, ...]) -> tuple[Pla
         cells += [cell for left in waiting.values() for cell in left]
         is_changed |= [cell.key for cell in cells] != [cell.key for cell in whole.cells]
         head = apart if not group and apart.preset.models == whole.preset.models else whole
-        plans.append(replace(head, cells=tuple(cells), is_foreign=whole.is_foreign))
+        altered = whole.altered | apart.altered
+        plans.append(replace(head, cells=tuple(cells), is_foreign=whole.is_foreign, altered=altered))
     return replace(found, plans=plans), is_changed
 
 

@@ -220,6 +220,12 @@ class Suite:
     page: Annotated[Page | None, partial(read_table, Page)] = None
     folder: Path = Path()
 
+    @property
+    def is_other_of_its_name(self) -> bool:
+        """Tells whether a suite of this name is registered, and is another file."""
+        known = suite_files().get(self.name)
+        return known is not None and not (self.folder / self.file).samefile(known)
+
     def caveats(self, data: str) -> str:
         """The caveat that a reader of its results on a data set has to know; empty if there is none."""
         return " ".join(filter(None, (self.caveat, self.caveat_on.get(unfolded(data).partition("?")[0], ""))))
