@@ -47,12 +47,17 @@ class Tracker:
     def __call__(self, progress: "Progress") -> None:
         """Writes the run that has just finished, if one has."""
         if progress.record is not None:
-            self.write(progress.record)
+            self.write(progress.record, progress.preset)
 
-    def write(self, record: Record) -> None:
-        """Writes a run: its numbers, by epoch where they have one, its settings and its status."""
+    def write(self, record: Record, preset: str = "") -> None:
+        """Writes a run: its numbers, by epoch where they have one, its settings and its status.
+
+        Args:
+            record: its record.
+            preset: the preset that planned it; empty where nobody knows.
+        """
         with atomic.made_folder(self.folder):
-            TRACKERS[self.name](_Run(record, self.metric), self.folder)
+            TRACKERS[self.name](_Run(record, self.metric, preset), self.folder)
 
 
 class _Run:
@@ -61,14 +66,15 @@ class _Run:
     Args:
         record: its record.
         metric: numbers of this metric alone; None for all.
+        preset: the preset that planned it; empty where nobody knows.
     """
 
-    def __init__(self, record: Record, metric: str | None):
+    def __init__(self, record: Record, metric: str | None, preset: str = ""):
         known = record.identity
         steps = "" if known.iterations is None else f"-T={known.iterations}"
         self.suite = known.suite
         self.name = f"{record.label}{steps}-{known.model}-seed-{known.seed}-{record.cell[:8]}"
-        self.settings = dict(_settings(record))
+        self.settings = {**({"preset": preset} if preset else {}), **dict(_settings(record))}
         self.is_ok = record.status == "ok"
         self.status = printable(record.status if self.is_ok else f"{record.status}: {record.reason}")
         known_end = ended(record.provenance)
@@ -136,6 +142,8 @@ def _mlflow(run: _Run, folder: Path) -> None:
     client.set_terminated(made, "FINISHED" if run.is_ok else "FAILED", end_time=when)
 
 
+TOLD = ("protocol", "suite_version", "role", "variant", "data_fingerprint", "source")
+"""Facts of an identity that trackers take beside its settings."""
 LONGEST = 200
 """Bytes of the name of a file; file systems take 255."""
 MLFLOW_BATCH = 500
@@ -213,7 +221,10 @@ def write_runs(folder: Folder, choice: Choice, name: str, output: Path) -> int:
     Tracker(name, output)
     if os.path.lexists(output):
         raise UserError(f"expected an output that is not there yet, got {str(output)!r}; name another with -o")
-    choice.parts(folder)
+    parts = choice.parts(folder)
+    presets: dict[str, dict[str, None]] = {}
+    for cell, preset in ((cell, part.preset) for part in parts for cell in part.planned["cell"]):
+        presets.setdefault(cell, {})[preset] = None
     cells = {*choice.rows(folder.store)["cell"]}
     records = [record for record in folder.store.records() if record.cell in cells]
     if not records:
@@ -222,7 +233,7 @@ def write_runs(folder: Folder, choice: Choice, name: str, output: Path) -> int:
         with atomic.made_folder(output.parent), atomic.unfinished(output) as made:
             tracker = Tracker(name, made / "whole", choice.metric)
             for record in records:
-                tracker.write(record)
+                tracker.write(record, ", ".join(presets.get(record.cell, ())))
             os.replace(tracker.folder, output)
     except OSError as error:
         raise UserError(f"the export cannot be written to {str(output)!r}: {error.strerror}; choose with -o") from error
@@ -232,18 +243,22 @@ def write_runs(folder: Folder, choice: Choice, name: str, output: Path) -> int:
 def _settings(record: Record) -> Iterator[tuple[str, bool | int | float | str]]:
     """The names and settings of a run, as trackers take them: numbers, texts, yes and no.
 
-    A name that several parts have is that of the recipe; the others have their part before it, as `method_schedule`.
+    Runs that are not the same differ in one. A name that several parts have is that of the recipe; the others have
+    their part before it, as `method_schedule`.
     """
-    known = record.identity
+    known, tuning = record.identity, record.identity.tuning or {}
     named = {
         "method": record.label,
         "model": known.model,
         "data": known.data,
         "seed": known.seed,
         "T": known.iterations,
+        **{name: getattr(known, name) for name in TOLD},
+        **{f"tuning_{name}": tuning.get(name) for name in ("score", "trials")},
     }
-    taken: set[str] = set()
+    taken: set[str] = {"preset"}
     parts = {"": named, "training": known.training, "method": known.method_params, "model": known.model_params}
+    parts |= {"options": known.options, "version": known.versions or {}}
     for part, settings in parts.items():
         for key, value in settings.items():
             name = f"{part}_{key}" if key in taken else key

@@ -140,6 +140,7 @@ def test_a_tracker_reads_the_numbers_and_settings_of_every_run(name, call, tmp_p
         numbers, settings = found[cell[:8]]
         for value in own["value"].dropna():
             assert any(math.isclose(value, one, rel_tol=1e-6) for one in numbers), (cell, value)
+        assert settings["preset"] == "quick"
         assert settings["method"] == own["label"].iloc[0] and float(settings["seed"]) == own["seed"].iloc[0]
 
 
@@ -222,6 +223,43 @@ def test_settings_of_one_name_are_told_apart(plain, part, name):
     assert (found["schedule"], found["learning_rate"]) == ("cosine", 0.1)
     assert (found[f"{part}_{name}"], found["own"]) == (7, 1)
     assert all(found[key] == before[key] for key in ("method", "model", "data", "seed", "T") if key in before)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"options": {"test_iterations": [1, 2]}},
+        {"options": {"epochs": 3}},  # which the recipe has too
+        {"protocol": "cost"},
+        {"suite_version": 77},
+        {"role": "other"},
+        {"variant": "of mine"},
+        {"data_fingerprint": "fedcba9876543210"},
+        {"source": "0123456789abcdef"},
+        {"versions": {"method": 2}},
+        {"versions": {"model": 2}},
+        {"tuning": {"point": {}, "score": 70.0, "trials": "0123456789abcdef"}},
+        {"training": {"epochs": 77}},
+        {"method_params": {"own": 1}},
+        {"model_params": {"own": 1}},
+        {"data": "other"}, {"model": "other"}, {"seed": 77}, {"iterations": 77},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_runs_that_are_not_the_same_have_other_settings(plain, changed):
+    (record, *_) = Store(plain).records()
+    other = replace(record, identity=replace(record.identity, **changed))
+    assert other.identity.key != record.identity.key
+    assert _Run(other, None).settings != _Run(record, None).settings
+    assert other.identity.training == record.identity.training or "training" in changed
+
+
+@pytest.mark.parametrize("preset", ["", "quick", "quick, smoke"])
+def test_a_run_names_the_preset_that_planned_it(plain, preset):
+    (record, *_) = Store(plain).records()
+    known = replace(record.identity, method_params={"preset": 3})
+    found = _Run(replace(record, identity=known), None, preset).settings
+    assert (found.get("preset", ""), found["method_preset"]) == (preset, 3)
 
 
 @pytest.mark.parametrize("letter", ["a", "é"])

@@ -30,6 +30,7 @@ class Progress:
         seconds_left: seconds expected for the remaining runs; None if unknown.
         finished: the run that has just finished and its outcome; empty between two runs.
         record: what was stored of that run; None between two runs.
+        preset: the name of the suite's preset.
     """
 
     suite: str
@@ -39,6 +40,7 @@ class Progress:
     seconds_left: float | None
     finished: str = ""
     record: Record | None = None
+    preset: str = ""
 
     def __str__(self) -> str:
         is_ahead = self.seconds_left is not None and self.done < self.total
@@ -55,6 +57,7 @@ class Follower:
 
     def __init__(self, planned: PlannedRun):
         self.suite, self.times, self.jobs = planned.suite, planned.queue.times, planned.config.jobs
+        self.preset = planned.plan.preset.name
         self.left = {cell.key: cell for cell in planned.queue.left}
         self.total = len(self.left)
         self.stages: Mapping[str, Stage] = {}
@@ -76,7 +79,7 @@ class Follower:
         """Progress of the call now."""
         done = self.total - len(self.left)
         share = (done + self._running()) / max(self.total, 1)
-        return Progress(self.suite, done, self.total, share, self.time_left(), finished, record)
+        return Progress(self.suite, done, self.total, share, self.time_left(), finished, record, self.preset)
 
     def time_left(self) -> float | None:
         """Expected seconds for the remaining runs, from runs of their kind; None if unknown."""
