@@ -226,10 +226,12 @@ def _altered(cells: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> Iter
         for name, plan in content.items()
         for one in plan.get("altered", ())
     }
-    if known:
+    # Plans of before runs were told apart say only what was changed.
+    whole = {name for name, plan in content.items() if plan.get("changes") and "altered" not in plan}
+    if known or whole:
         entries = cells[["cell", "plan", "label", "model", "iterations"]].itertuples(index=False, name=None)
         for cell, plan, label, model, steps in entries:
-            if (plan, label, model, None if isna(steps) else int(steps)) in known:
+            if plan in whole or (plan, label, model, None if isna(steps) else int(steps)) in known:
                 yield str(cell)
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import routebench
+from routebench.analysis.folder import open_folder
+from routebench.engine.results import checksum
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.engine.suites._changes import changed
 from routebench.engine.suites._lineup import line_up
@@ -148,6 +150,21 @@ def test_a_folder_knows_runs_that_were_made_otherwise_than_the_suite_says(tmp_pa
     some = {"none": set(), "all": every, "dynamic": {*part.planned.query("label == 'dynamic'")["cell"]}}
     assert part.altered == some.get(altered, part.altered) and (altered != "some" or set() < part.altered < every)
     assert ("loss=spread" in made.caveat) == ("loss" in options)
+
+
+def test_of_a_plan_that_says_only_what_was_changed_all_runs_count_as_altered(tmp_path):
+    """As plans of before each run was compared with that of the suite's file."""
+    changes = ("training.epochs=6",)  # as in the file
+    made = plan(load_suite("accuracy", "quick", changes), "quick", Choices(changes=changes))
+    (part,) = parts_of(made, tmp_path, lambda cell: None)
+    assert not part.altered
+    (file,) = (tmp_path / "plans").glob("*.json")
+    content = json.loads(file.read_text())
+    content.pop(checksum.KEY)
+    assert content.pop("altered") == []
+    file.write_text(checksum.sealed(content))
+    (part,) = open_folder(tmp_path).parts
+    assert part.altered == {*part.planned["cell"]}
 
 
 @pytest.mark.parametrize(

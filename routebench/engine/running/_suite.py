@@ -314,7 +314,7 @@ def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> bool:
     }
     if plan.changes:
         content["changes"] = list(plan.changes)
-    if plan.altered:
+    if plan.changes or plan.altered:
         content["altered"] = [dict(zip(SIDE, one, strict=True)) for one in sorted(plan.altered, key=repr)]
     if plan.told is not None:
         content["told"] = {"data": plan.preset.data, **plan.told}
