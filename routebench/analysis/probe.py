@@ -55,8 +55,8 @@ def by_seed(runs: Runs) -> dict[Line, SeedValues]:
     found: dict[Line, SeedValues] = {}
     keys = ("method", "feature", "angle", "train_angle", "seed", "value")
     for method, feature, angle, trained, seed, value in zip(*(values.get(key, ()) for key in keys), strict=True):
-        own = found.setdefault((method, str(feature), int(angle), int(trained)), SeedValues(within=(0.0, 100.0)))
-        own[int(seed)] = float(value)
+        line = method, str(feature), int(angle), int(trained)
+        found.setdefault(line, SeedValues(first=runs.first, within=(0.0, 100.0)))[int(seed)] = float(value)
     for (method, *_), own in found.items():
         own.lost = method.without_value(own)
     return found

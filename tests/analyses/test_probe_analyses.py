@@ -99,6 +99,11 @@ def test_gains_are_paired_by_seed(runs):
     assert all(gain.mean == 0 for gain in found["uniform"])
 
 
+def test_seeds_of_probes_know_their_stage(runs):
+    staged = by_seed(replace(runs, primary={"first": 2}))
+    assert {own.first for own in by_seed(runs).values()} == {None} and {own.first for own in staged.values()} == {2}
+
+
 @pytest.mark.parametrize("seen", ["alike", "affine"])
 def test_without_turned_test_digits_the_main_number_is_about_what_else_was_seen(runs, seen):
     results = runs.results

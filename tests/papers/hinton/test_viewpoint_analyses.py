@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from routebench import statistics
 from routebench.analysis.published_numbers import answers
 from routebench.analysis.viewpoints import ABOVE, BELOW, BETWEEN, match, matched_to_reference, summary
 from routebench.engine.suites import Choices, load_suite, plan
@@ -138,6 +139,18 @@ def test_the_reduction_is_the_mean_over_seeds_paired_with_the_cnn(runs):
     assert held_out.p < held_out.p_holm < 0.05
     assert table.index[0] == "dynamic T=3"
     assert not table.loc["cnn", "held_out_reduction"].known
+
+
+def test_gains_over_seeds_that_were_added_have_the_interval_of_two_stages(tmp_path, small_data, monkeypatch):
+    own = ([60, 85, 90.2], [70, 80, 95], [50, 66, 79])
+    monkeypatch.setitem(CURVES, ("uniform", None), own)
+    runs = folder(tmp_path, seeds=4)
+    for primary, kind in (({}, statistics.OVER_SEEDS), ({"first": 2}, statistics.OVER_SEEDS_TWO_STAGES)):
+        wobbly = runs.results.assign(
+            value=runs.results["value"] + [0.01 * (7 * n % 5) for n in range(len(runs.results))]
+        )
+        main = analyses["viewpoint-table"](replace(runs, primary=primary, results=wobbly)).main
+        assert {gain.kind for gain in main.gains.values() if gain.n == 4} == {kind}
 
 
 def test_who_could_not_be_matched_is_told_and_has_no_number(runs):

@@ -59,6 +59,17 @@ def test_planted_effects_are_found_with_their_paired_intervals():
     assert holm.max() < 0.05
 
 
+def test_effects_over_seeds_that_were_added_have_the_interval_of_two_stages():
+    plain, decoded = (replace(one, primary={"first": 3}) for one in parts(seeds=6, spread=0.3))
+    table = find((plain, decoded)).table.set_index("what")["mean"]
+    gains = [values(runs, "dynamic", 3) - values(runs, "none", 0) for runs in (plain, decoded)]
+    for effect, expected in (("routing", (gains[0] + gains[1]) / 2), ("interaction", gains[1] - gains[0])):
+        known = statistics.two_stage_difference(dict(enumerate(expected)), dict.fromkeys(range(6), 0.0), 3)
+        found = table[effect]
+        assert found.kind == known.kind == statistics.OVER_SEEDS_TWO_STAGES
+        assert [found.low, found.high, found.p] == pytest.approx([known.low, known.high, known.p_value])
+
+
 def test_conditions_are_means_over_seeds_at_three_iterations():
     plain, decoded = parts()
     table = find((plain, decoded)).numbers.set_index("what")

@@ -113,7 +113,7 @@ def _gains(runs: Runs) -> dict[Method, Estimate]:
     rows = rows[(rows["matching"] == HELD_OUT) & rows["novel"].notna()]
     errors: dict[Method, SeedValues] = {}
     for method, seed, error in zip(rows["method"], rows["seed"], rows["novel"], strict=True):
-        errors.setdefault(method, SeedValues(within=(0.0, 100.0)))[int(seed)] = float(error)
+        errors.setdefault(method, SeedValues(first=runs.first, within=(0.0, 100.0)))[int(seed)] = float(error)
     return gains_over(BASELINE, errors, higher_is_better=False)
 
 

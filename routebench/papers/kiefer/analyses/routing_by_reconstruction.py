@@ -78,13 +78,12 @@ def _effects(conditions: FourConditions) -> dict[str, Estimate]:
 
 def _mean(one: SeedValues, other: SeedValues) -> SeedValues:
     """The mean of two conditions, which lost the seeds of either."""
-    return SeedValues(
-        {seed: (one[seed] + other[seed]) / 2 for seed in one if seed in other}, lost=one.lost | other.lost
-    )
+    means = {seed: (one[seed] + other[seed]) / 2 for seed in one if seed in other}
+    return SeedValues(means, one.first, lost=one.lost | other.lost)
 
 
-def _gain(ours: SeedValues, theirs: SeedValues) -> dict[int, float]:
-    return {seed: ours[seed] - theirs[seed] for seed in ours if seed in theirs}
+def _gain(ours: SeedValues, theirs: SeedValues) -> SeedValues:
+    return SeedValues({seed: ours[seed] - theirs[seed] for seed in ours if seed in theirs}, ours.first)
 
 
 def _row(conditions: FourConditions, *, routed: bool, decoder: bool) -> dict[str, object]:
