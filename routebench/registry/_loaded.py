@@ -127,11 +127,13 @@ def _module_of(file: Path) -> ModuleType | None:
     """The module that was loaded from a file. To ask one that loads itself late would load it."""
     loaded = list(sys.modules.values())
     if loaded != _modules:  # of equal lists, each module is looked at for identity alone
-        _modules[:] = loaded
-        _by_name.clear()
-        for module in loaded:
+        if loaded[: len(_modules)] != _modules:
+            _modules.clear()
+            _by_name.clear()
+        for module in loaded[len(_modules) :]:
             if type(module) is ModuleType and isinstance(known := vars(module).get("__file__"), str):
                 _by_name[os.path.basename(known)].append(module)  # noqa: PTH119  # a Path takes ten times as long
+        _modules[:] = loaded
     return next((one for one in _by_name.get(file.name, ()) if _resolved(vars(one)["__file__"]) == str(file)), None)
 
 
