@@ -317,7 +317,9 @@ def _apart(found: torch.Tensor, expected: torch.Tensor) -> float:
     known = torch.isfinite(expected)
     if not torch.equal(known, torch.isfinite(found)):
         return math.inf
-    if not bool(known.any()):
+    if not bool(known.all()):
+        found, expected = found[known], expected[known]
+    if not expected.numel():
         return 0.0
-    found, expected = found[known].double(), expected[known].double()
+    found, expected = found.double(), expected.double()
     return float((found - expected).abs().max() / expected.abs().max().clamp(min=1e-30))
