@@ -154,15 +154,17 @@ def expect_place(path: Path, what: str, option: str = "-o", *, folder: bool = Fa
     if found in NOT_OURS:
         raise UserError(_refused(what, path, f"it is {found}", option))
     target = Path(os.path.realpath(path))
-    if is_stream(target):
+    if is_stream(target) and not folder:
         return
     nearest = next(each for each in (target, *target.parents) if os.path.lexists(each))  # the root is there
     why = _kept_there(target)
+    if not why and folder and path.is_symlink() and nearest != target:
+        why = "it is a link to nothing"
     if not why and nearest == target and not folder:
         why = "it is a folder" if target.is_dir() else ""
         nearest = target.parent
     if not why and not nearest.is_dir():
-        why = f"{_near(nearest, path)!r} is a file"
+        why = f"{_near(nearest, path)!r} is {kind_of(nearest.lstat())}"
     if not why and not os.access(nearest, os.W_OK | os.X_OK):
         why = f"the folder {_near(nearest, path)!r} may only be read"
     if why:

@@ -141,6 +141,23 @@ def test_a_file_where_a_folder_must_be_is_named_in_one_line(call, tmp_path, argu
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+FOLDERS = [
+    ("suite", "accuracy", "--preset", "smoke", "--dry-run", "--results"),
+    ("publish", PACK, "--unpack", "-o"),
+    ("merge", PACK, PACK.parents[1] / "tests" / "packs" / "cost-quick", "-o"),
+]
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a link to nothing"])
+@pytest.mark.parametrize("arguments", FOLDERS, ids=[call[0] for call in FOLDERS])
+def test_what_stands_where_a_folder_must_be_is_told_before_anything_is_made(call, tmp_path, arguments, kind):
+    os.mkfifo(tmp_path / "there") if kind == "a pipe" else (tmp_path / "there").symlink_to("absent")
+    code, out, error = call(*arguments, "there")
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert "cannot be written to 'there'" in error and f" is {kind}; choose another with -" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
 IN_PLACE_OF_RESULTS = [
     ("export", "own", "-o", "own/records.parquet"),
     ("export", "own", "-o", "results/records.parquet"),
