@@ -1,7 +1,7 @@
 """A routing method, model or baseline as a report compares it: identified by what ran, not by its spelling."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from functools import total_ordering
 from typing import Any
@@ -137,6 +137,10 @@ class Method:
             seeds: those that have the value.
         """
         return (self.lost | self.finished) - {*seeds}
+
+    def less(self, seeds: Set[int]) -> "Method":
+        """The method, which has lost these seeds."""
+        return replace(self, finished=self.finished - seeds, lost=self.lost | seeds) if seeds else self
 
     @property
     def counted(self) -> str:

@@ -284,7 +284,7 @@ class Runs:
             planned = self.planned[self.planned["cell"].isin(cells)]
             for cell, seed in zip(planned["cell"], planned["seed"], strict=True):
                 lost.setdefault(self.methods[cell], set()).add(int(seed))
-        left = {method: _less_seeds(method, seeds) for method, seeds in lost.items()}
+        left = {method: method.less(seeds) for method, seeds in lost.items()}
         return {cell: left.get(method, method) for cell, method in self.methods.items()} if left else self.methods
 
     def means(self, metric: str, by: Iterable[str] = (), **where: Any) -> DataFrame:
@@ -330,7 +330,7 @@ class Runs:
             found[method][int(seed)] = float(value)
         for method, own in found.items():
             own.lost = method.without_value(own)
-        return {_less_seeds(method, method.finished - {*own}): own for method, own in found.items()}
+        return {method.less(method.finished - {*own}): own for method, own in found.items()}
 
     def seed_values(self, metric: str, unit: str = "") -> SeedValues:
         """An empty mapping of seed to value, which knows the range and the direction of a metric.
@@ -371,11 +371,6 @@ def _counted(method: Method, ends: Mapping[int, Set[str]], yours: Set[str]) -> M
         finished=frozenset(seed for seed, of in ends.items() if of == {"ok"}),
         lost=frozenset(seed for seed, of in ends.items() if not of <= {"ok", NOT_RUN}),
     )
-
-
-def _less_seeds(method: Method, seeds: Set[int]) -> Method:
-    """The method, which has lost these seeds."""
-    return replace(method, finished=method.finished - seeds, lost=method.lost | seeds) if seeds else method
 
 
 def _controls_first(method: Method) -> tuple[bool, Method]:

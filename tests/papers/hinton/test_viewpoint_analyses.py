@@ -153,6 +153,22 @@ def test_gains_over_seeds_that_were_added_have_the_interval_of_two_stages(tmp_pa
         assert {gain.kind for gain in main.gains.values() if gain.n == 4} == {kind}
 
 
+@pytest.mark.parametrize(("unmatched", "is_tested"), [((), True), ((2,), False)])
+def test_a_gain_for_a_method_that_lost_seeds_to_the_match_is_not_tested(
+    tmp_path, small_data, monkeypatch, unmatched, is_tested
+):
+    """Those that are left may be its good ones."""
+    monkeypatch.setitem(CURVES, ("uniform", None), ([60, 85, 90.2], [70, 80, 95], [50, 66, 70]))
+    runs = folder(tmp_path)
+    cells = [cell for cell, method in runs.methods.items() if method.label == "dynamic"]
+    seeds = runs.results["cell"].isin(cells) & runs.results["seed"].isin(unmatched)
+    low = seeds & (runs.results["metric"] == "held_out_accuracy")
+    changed = runs.results.assign(value=runs.results["value"].where(~low, 30.0) + 0.01 * (runs.results["seed"] ** 2))
+    gains = analyses["viewpoint-table"](replace(runs, results=changed)).main.gains
+    (found,) = [gain for method, gain in gains.items() if (method.label, method.iterations) == ("dynamic", 3)]
+    assert (found.n, found.mean < 0, bool(np.isfinite(found.p))) == (3 - len(unmatched), True, is_tested)
+
+
 def test_who_could_not_be_matched_is_told_and_has_no_number(runs):
     table = analyses["viewpoint-table"](runs).shown().set_index("Method")
     below, above = table.loc["Dynamic, T = 1"], table.loc["Uniform routing (baseline)"]
