@@ -46,7 +46,7 @@ LEFT_OPEN = {
 """Details that a paper does not give of its models."""
 
 
-class View(NamedTuple):
+class ProbeView(NamedTuple):
     """A way in which test images are shown."""
 
     kind: str  # turned by a `maximal` or a `fixed` angle, `affine`, or `alike` in training
@@ -58,7 +58,7 @@ class View(NamedTuple):
         return f"{self.kind}_{self.what}"
 
 
-AS_THEY_ARE = View("maximal", 0)
+AS_THEY_ARE = ProbeView("maximal", 0)
 
 
 @analysis_of("linear-probe", "probe-table", place=10)
@@ -90,7 +90,7 @@ def _apart(table: DataFrame) -> tuple[bool, ...]:
     return tuple((row["method"], row["feature"]) not in together for row in rows)
 
 
-def _main(runs: Runs, ours: DataFrame, views: dict[View, str]) -> Main:
+def _main(runs: Runs, ours: DataFrame, views: dict[ProbeView, str]) -> Main:
     """The probe of all features of a method, at the largest angle or on the suite's other images.
 
     Models that never saw labels are left out beside those that did: they are compared among themselves alone.
@@ -105,7 +105,7 @@ def _main(runs: Runs, ours: DataFrame, views: dict[View, str]) -> Main:
     return Main.of("probe_accuracy", furthest.column, title, table=main, gains=gains)
 
 
-def _compared(views: dict[View, str]) -> list[View]:
+def _compared(views: dict[ProbeView, str]) -> list[ProbeView]:
     """The views in the sentence: all largest angles, or upright digits and other views."""
     maximal = [view for view in views if view.kind == "maximal"]
     if len(maximal) > 1:
@@ -114,23 +114,23 @@ def _compared(views: dict[View, str]) -> list[View]:
     return [*maximal, *others[-1:]] or [*views][:1]
 
 
-def _views(found: DataFrame) -> dict[View, str]:
+def _views(found: DataFrame) -> dict[ProbeView, str]:
     """A title for each way in which test images are shown."""
     views = {}
     turned = found["train_angle"].astype(int) > 0
     for kind, sign in (("maximal", "≤ "), ("fixed", "= ")):
         angles = found.loc[(found["kind"] == kind) & found["angle"].notna() & ~turned, "angle"].astype(int)
         for angle in sorted(set(angles)):
-            views[View(kind, angle)] = "Upright" if angle == 0 else f"{sign}{angle}°"
+            views[ProbeView(kind, angle)] = "Upright" if angle == 0 else f"{sign}{angle}°"
     for name in sorted(set(found.loc[found["kind"] == "affine", "tested_on"].dropna())):
-        views[View("affine", name)] = str(name)
+        views[ProbeView("affine", name)] = str(name)
     for angle in sorted(set(found.loc[turned, "angle"].astype(int))):
-        views[View("alike", angle)] = f"Trained ≤ {angle}°"
+        views[ProbeView("alike", angle)] = f"Trained ≤ {angle}°"
     # Beside no others, digits as they are may be turned by the data set itself, as those of affNIST are.
     return {AS_THEY_ARE: "Test digits"} if [*views] == [AS_THEY_ARE] else views
 
 
-def _wide(found: DataFrame, views: dict[View, str]) -> DataFrame:
+def _wide(found: DataFrame, views: dict[ProbeView, str]) -> DataFrame:
     """One row per method and feature, best at the largest angle first; mean and limits per view."""
     shown = [_view(row).column for row in found[["kind", "angle", "tested_on", "train_angle"]].to_dict("records")]
     rows = []
@@ -156,13 +156,13 @@ def _wide(found: DataFrame, views: dict[View, str]) -> DataFrame:
     return table.drop(columns=["best", "place"]).reset_index(drop=True)
 
 
-def _view(row: Row) -> View:
+def _view(row: Row) -> ProbeView:
     if row["train_angle"] > 0:
-        return View("alike", int(row["angle"]))
-    return View(row["kind"], row["tested_on"] if row["kind"] == "affine" else int(row["angle"]))
+        return ProbeView("alike", int(row["angle"]))
+    return ProbeView(row["kind"], row["tested_on"] if row["kind"] == "affine" else int(row["angle"]))
 
 
-def _with_published(table: DataFrame, runs: Runs, views: dict[View, str]) -> DataFrame:
+def _with_published(table: DataFrame, runs: Runs, views: dict[ProbeView, str]) -> DataFrame:
     """Adds published numbers below each model and feature measured on the same data."""
     known = published.load_published()
     known = known[(known["metric"] == METRIC) & (known["unit"] == "fraction")]
@@ -188,7 +188,7 @@ def _feature_of(variant: str) -> str:
     return next((name for words, name in named.items() if words in variant), "")
 
 
-def _published_row(row: Row, beside: dict[View, DataFrame]) -> dict[Any, Any]:
+def _published_row(row: Row, beside: dict[ProbeView, DataFrame]) -> dict[Any, Any]:
     """Means in %, with the paper's standard deviation as the half-width."""
     ids = [str(same["id"].iloc[0]) for same in beside.values() if len(same)]
     told = {"name": f"{row['method'].label}, published", "main": False, "n": 5, "published": True}
@@ -199,7 +199,7 @@ def _published_row(row: Row, beside: dict[View, DataFrame]) -> dict[Any, Any]:
     return found
 
 
-def _columns(views: dict[View, str]) -> tuple[Column, ...]:
+def _columns(views: dict[ProbeView, str]) -> tuple[Column, ...]:
     return (
         Column("Method", "name", _name, "routing method with T, or model; (labels unseen): trained without", False),
         Column("Feature", "feature", explained="what the classifier reads", numeric=False),
@@ -226,7 +226,7 @@ def _shown(column: str) -> Callable[[Row], str]:
     return text
 
 
-def _explained(view: View) -> str:
+def _explained(view: ProbeView) -> str:
     kind, what = view
     if kind == "affine":
         return f"trained on digits placed on a canvas, tested on those of {what}; accuracy, %"
