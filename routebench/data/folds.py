@@ -111,7 +111,7 @@ def _split(labels: torch.Tensor, number: int, count: int) -> tuple[torch.Tensor,
     known = labels.numpy()
     groups = known if known.ndim == 1 else np.unique(known, axis=0, return_inverse=True)[1].ravel()
     _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
-    groups = np.argsort(np.argsort(first))[groups]  # classes by the place of their first item
+    groups = np.argsort(np.argsort(first, kind="stable"), kind="stable")[groups]  # by the place of their first item
     most = int(np.bincount(groups).max())
     if most < count:
         got = f"at most {most} of {len(groups):,} in all"
