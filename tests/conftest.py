@@ -36,6 +36,11 @@ def keep_caches_here() -> None:
         os.environ.update(ROUTEBENCH_CACHE=str(here), MPLCONFIGDIR=str(here / "matplotlib"))
 
 
+KEPT = {"ROUTEBENCH_BROWSER", "ROUTEBENCH_CACHE", "ROUTEBENCH_DATA"}
+"""What tests read. Options that somebody has set for work of their own, such as `ROUTEBENCH_JOBS`, are left out."""
+for variable in [name for name in os.environ if name.startswith("ROUTEBENCH_") and name not in KEPT]:
+    del os.environ[variable]
+
 keep_caches_here()
 
 LONGEST = (

@@ -310,6 +310,7 @@ def test_routebench_data_has_to_be_a_folder(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"ROUTEBENCH_DATA: expected a folder, got .*typo"):
         load("mnist")
     monkeypatch.setenv("ROUTEBENCH_DATA", "")
+    monkeypatch.delenv("ROUTEBENCH_CACHE", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert data_root() == tmp_path / ".cache" / "routebench" / "data"
 
