@@ -256,12 +256,11 @@ def legal_values(function: Callable[..., Any]) -> Mapping[str, Legal]:
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Wraps a function, so that each call checks its arguments by their annotations."""
     signature = inspect.signature(function)
-    legal_once = functools.cache(lambda: legal_values(function))  # hints may name what is defined later
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         given = signature.bind(*args, **kwargs)
-        legal = legal_once()
+        legal = legal_values(function)
         for name, value in given.arguments.items():
             given.arguments[name] = legal[name].take(name, value)
         return function(*given.args, **given.kwargs)

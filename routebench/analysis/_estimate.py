@@ -302,7 +302,7 @@ def gains_over(
 
     Args:
         base: its label.
-        values: by method, then by seed.
+        values: by method, then by seed; `SeedValues` may have lost seeds that the method has a result of.
         higher_is_better: whether a difference above zero speaks for the other method; None for what the values say.
 
     Returns:
@@ -313,9 +313,10 @@ def gains_over(
 
     def gain(method: Method, theirs: Method) -> Estimate:
         middle = statistics.shared_differences(values[method], values[theirs])
+        ours, other = (one.less(SeedValues.of(values[one]).lost) for one in (method, theirs))
         sides = (out.get((one.label, one.model), nothing) for one in (method, theirs))
         way = SeedValues.of(values[method]).higher_is_better if higher_is_better is None else higher_is_better
-        found = unflattered(_over_seeds(values[method], values[theirs]), method, theirs, higher_is_better=way)
+        found = unflattered(_over_seeds(values[method], values[theirs]), ours, other, higher_is_better=way)
         return believed(found, float(np.median(middle)), *sides) if middle.size else found
 
     gains = corrected(gain(method, theirs) for method, theirs in others.items())

@@ -42,8 +42,8 @@ AXES = 0.75
 ACROSS = 3
 """Panels in a row of `multiples`."""
 PICTURE = re.compile(r'"data:image/png;base64,\s*([A-Za-z0-9+/=\s]+)"')
-HASHED = re.compile(r'(?<=\bid=")\w*[0-9a-f]{10}(?=")|(?<="#)\w*[0-9a-f]{10}(?=")|(?<=url\(#)\w*[0-9a-f]{10}(?=\))')
-"""The name of a part that matplotlib defines once and uses by reference, where it is defined or used."""
+HASHED = re.compile(r'( id="|="#|url\(#)(\w*[0-9a-f]{10})\b')
+"""An id that matplotlib made of what it stands for, where it is defined and where it is used."""
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "h")
 
 BARS: Mapping[str, Any] = {"linewidth": 1.4, "alpha": 0.7}
@@ -392,7 +392,7 @@ def to_svg(figure: Figure) -> str:
 def _numbered(svg: str) -> str:
     """The same drawing with ids by order: matplotlib's hold the last bit of a layout, which no two processes share."""
     order: dict[str, str] = {}
-    return HASHED.sub(lambda found: order.setdefault(found[0], f"d{len(order)}"), svg)
+    return HASHED.sub(lambda found: found[1] + order.setdefault(found[2], f"d{len(order)}"), svg)
 
 
 def _smaller(found: re.Match[str]) -> str:

@@ -6,7 +6,7 @@ Other changes of images than the viewpoint do as well: see `Kinds`.
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from routebench.analysis import (
     Estimate,
     Method,
     Runs,
+    SeedValues,
     best_first,
     by_method,
     corrected,
@@ -125,9 +126,8 @@ def summary(runs: Runs) -> DataFrame:
 
     Columns: `method, planned`; for the last epoch and each way of matching M, `M_novel` and `M_familiar`, mean errors
     in %; for the ways of matching `M_gap`, `M_epoch`, `M_their_epoch` and `M_their_novel`, means as numbers,
-    `M_reduction`, the mean over seeds of the reduction of the novel error in % of the reference's, with the p of a
-    difference paired by seed, corrected over all methods, and `M_unmatched`, why seeds are missing. Best first by the
-    reduction at matched held-out accuracy.
+    `M_reduction`, the mean over seeds of the reduction of the novel error in % of the reference's, corrected over all
+    methods, and `M_unmatched`, why seeds are missing. Best first by the reduction at matched held-out accuracy.
     """
     rows = matched_to_reference(runs)
     if rows.empty:
@@ -139,18 +139,30 @@ def summary(runs: Runs) -> DataFrame:
         row: dict[str, object] = {"method": method, "planned": planned[method]}
         for matching in (LAST, *MATCHINGS):
             own = group[group["matching"] == matching]
-            row |= {f"{matching}_{key}": value for key, value in _means(own, matching).items()}
+            row |= {f"{matching}_{key}": value for key, value in _means(own, matching, runs.first).items()}
         found.append(row)
     table = DataFrame(found)
-    keys = [f"{matching}_reduction" for matching in MATCHINGS]
     base = next((method for method in planned if method.label == REFERENCE), None)
-    for key in keys:
-        known = [
-            row[key] if base is None else unflattered(row[key], row["method"], base) for row in table.to_dict("records")
-        ]
-        table[key] = Series(corrected(known))
-    first, second = keys
+    for matching in MATCHINGS:
+        never = never_as_good(rows, matching)
+        ours = [method.less(never.get(method, frozenset())) for method in table["method"]]
+        known = [*table[f"{matching}_reduction"]]
+        if base is not None:
+            known = [unflattered(one, method, base) for one, method in zip(known, ours, strict=True)]
+        table[f"{matching}_reduction"] = Series(corrected(known))
+    first, second = (f"{matching}_reduction" for matching in MATCHINGS)
     return best_first(best_first(table, second), first)
+
+
+def never_as_good(rows: DataFrame, matching: str) -> dict[Method, frozenset[int]]:
+    """The seeds with which a method never was as good as the reference: those that are left may be its good ones.
+
+    Args:
+        rows: those of `matched_to_reference`.
+        matching: one of `MATCHINGS`.
+    """
+    never = rows[(rows["matching"] == matching) & (rows["reason"] == BELOW)]
+    return {method: frozenset(map(int, own["seed"])) for method, own in by_method(never)}
 
 
 def _curves(runs: Runs) -> dict[Method, dict[int, DataFrame]]:
@@ -202,7 +214,7 @@ def _errors(curve: DataFrame | None, epoch: int | None) -> dict[str, float]:
     return {"familiar": 100 - float(row["familiar"]), "novel": 100 - float(row["novel"])}
 
 
-def _means(rows: DataFrame, matching: str) -> dict[str, object]:
+def _means(rows: DataFrame, matching: str, first: int | None) -> dict[str, object]:
     """Means over the seeds that were matched."""
     done = rows[rows["novel"].notna()]
     found: dict[str, object] = {key: mean_of(done[key], whole=100) for key in ("novel", "familiar")}
@@ -213,16 +225,16 @@ def _means(rows: DataFrame, matching: str) -> dict[str, object]:
         f"{wording.plural(len(group), 'seed')} {reason}{_apart(group['gap'])}"
         for reason, group in rows[rows["reason"] != ""].groupby("reason")
     )
-    return found | {"reduction": _reduction(done)}
+    return found | {"reduction": _reduction(done, first)}
 
 
-def _reduction(done: DataFrame) -> Estimate:
+def _reduction(done: DataFrame, first: int | None) -> Estimate:
     if any(method.label == REFERENCE for method in done["method"]):
         return Estimate()
     paired = done[done["their_novel"] > 0]
-    ours, theirs = (dict(zip(done["seed"], done[key], strict=True)) for key in ("novel", "their_novel"))
-    reduction = mean_of(100 * (1 - paired["novel"] / paired["their_novel"]), within=(-math.inf, 100.0))
-    return replace(reduction, p=difference(ours, theirs).p)
+    shares = 100 * (1 - paired["novel"] / paired["their_novel"])
+    known = SeedValues(dict(zip(paired["seed"], shares, strict=True)), first, (-math.inf, 100.0))
+    return difference(known, SeedValues(dict.fromkeys(known, 0.0), within=(0.0, 0.0)))
 
 
 def _apart(gaps: "Series[float]") -> str:

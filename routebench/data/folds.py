@@ -122,7 +122,7 @@ def _split(labels: torch.Tensor, number: int, count: int) -> tuple[torch.Tensor,
 
 
 def _stratified(groups: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """The fold of each item, from 1: those of scikit-learn's `StratifiedKFold`, whose import takes two seconds.
+    """The fold of each item, from 1: those of scikit-learn's `StratifiedKFold`, whose import takes over a second.
 
     Args:
         groups: (n,), classes, numbered by the place of their first item.

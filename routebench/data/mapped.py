@@ -1,4 +1,4 @@
-"""Arrays that stay in their file, and what is told where somebody makes the file shorter while they are read."""
+"""Arrays that stay in their file. If somebody cuts the file short while they are read, one line says so."""
 
 import ctypes
 import faulthandler
@@ -16,7 +16,7 @@ from routebench.errors import UserError, printable, shown
 _needed: dict[Path, int] = {}
 """The bytes that files had when they were mapped."""
 _handlers: list[Any] = []
-"""The one of this process, which lasts as long as it does."""
+"""The handler of this process, once there is one: it has to last as long as the process."""
 
 
 def mapped(
@@ -24,8 +24,8 @@ def mapped(
 ) -> NDArray[Any]:
     """An array in a file, mapped into memory.
 
-    To read what is no longer in the file ends a process. In an isolated one, faulthandler tells where; any other says
-    in one line which file it was.
+    A process ends when it reads what is no longer in the file. faulthandler then tells the place in the code, as in
+    worker processes. Without it, one line names the file.
 
     Args:
         file, kind, mode, shape, layout: as for `np.memmap`.

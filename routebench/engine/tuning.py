@@ -7,14 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from routebench.data_names import unfolded
-from routebench.engine.results import TRIALS, Identity, Record, Store
+from routebench.engine.results import TRIALS, Entry, Identity, Record, Store
 from routebench.engine.suites import FIRST_SEED, Cell, ChosenPoint, ChosenSettings, Plan, digest_of
 from routebench.errors import UserError
 from routebench.quantities import plural
-
-Entry = tuple[str, str, int | None]
-"""Label, network and T."""
-
 
 Run = list[tuple[Cell, Record | None]]
 """The runs of one seed, one for each fold, each with its record so far."""
@@ -96,7 +92,7 @@ def to_repeat(plan: Plan) -> str:
     tuning = plan.suite.tuning
     if tuning is None or tuning.finalists == 1 or any(cell.identity.seed >= 2 * FIRST_SEED for cell in plan.cells):
         return ""
-    entries = {(cell.label, cell.identity.model, cell.identity.iterations) for cell in plan.cells if not cell.broken}
+    entries = {cell.entry for cell in plan.cells if not cell.broken}
     more = len(entries) * tuning.finalists * tuning.repeats * tuning.scored
     what = f"the best {tuning.finalists} trials of every configuration run again with other seeds"
     return f"then {what}: {plural(more, 'run')} more"
@@ -227,7 +223,7 @@ def _entries(cells: Iterable[Cell], store: Store) -> dict[Entry, dict[int, _Trie
         if cell.broken:
             continue
         known = cell.identity
-        trials = found.setdefault((cell.label, known.model, known.iterations), {})
+        trials = found.setdefault(cell.entry, {})
         runs = trials.setdefault(int(known.options["trial"]), {})
         runs.setdefault(known.seed, []).append((cell, store.record(cell.key)))
     return {

@@ -102,9 +102,9 @@ class _Run:
 
 @contextlib.contextmanager
 def _unheard_threads() -> Iterator[None]:
-    """Lets no thread print the error that ends it: the package raises it once more, for the caller."""
+    """Lets no thread of TensorBoard print the error that ends it: the package raises it once more, for the caller."""
     before = threading.excepthook
-    threading.excepthook = lambda _: None
+    threading.excepthook = lambda told: None if "tensorboard" in type(told.thread).__module__ else before(told)
     try:
         yield
     finally:

@@ -5,12 +5,13 @@ What is published travels with the package: `boards/NAME` holds the records and 
 
 from routebench.ranking._board_page import write_board
 from routebench.ranking._boards import BOARDS, Board, board_of, expect_primary, published
+from routebench.ranking._files import entry_of
 from routebench.ranking._measuring import Ahead, Measured, Teller, Wanted, ahead, expect_comparable, measure, part_of
 from routebench.ranking._page import as_numbers, as_table, told, write_page
 from routebench.ranking._shipping import ship, sums_of
 from routebench.ranking._standing import Machines, Standing, standing_of
 from routebench.ranking._submission import submit
-from routebench.ranking._verification import entry_of, missed, verify
+from routebench.ranking._verification import missed, verify
 
 __all__ = [
     "BOARDS",

@@ -14,10 +14,10 @@ from routebench.analysis import MISSING, figures, wording
 from routebench.engine.results import ended
 from routebench.errors import UserError
 from routebench.ranking._boards import Board, PublishedBoard, published
+from routebench.ranking._files import entry_of
 from routebench.ranking._page import name_of, write_page
 from routebench.ranking._standing import Row, published_rows
 from routebench.ranking._submission import ABOUT
-from routebench.ranking._verification import entry_of
 from routebench.received import permitted
 from routebench.report import own_page, rendered
 

@@ -26,7 +26,7 @@ IMPORTS = {"import_module", "__import__"}
 """Functions that import what their first argument names."""
 
 PRINTED = 4_000
-"""Bytes of what a plug-in prints while it is imported, or while a suite is planned, that are told."""
+"""Bytes, at most, that are told of what a plug-in prints while it is imported or a suite is planned."""
 
 
 def module_name(path: Path, root: Path | None = None) -> str:
@@ -123,7 +123,7 @@ class _OfPackages(MetaPathFinder):
 class _OfNeighbours(MetaPathFinder):
     """Finds what lies beside the files of plug-ins, so that it runs as its files are now, and as they are hashed.
 
-    Python itself takes code that it compiled before by its time and size, or without a look, as whoever sends it wants.
+    Python itself runs a compiled file if the source has the time and size that it names. One may even say: do not look.
 
     Args:
         folders: those of plug-ins, in which top-level modules and packages may lie.

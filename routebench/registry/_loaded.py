@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
 from importlib.machinery import SourceFileLoader
+from operator import is_
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -125,15 +126,14 @@ def keep_source(module: str) -> None:
 
 def _module_of(file: Path) -> ModuleType | None:
     """The module that was loaded from a file. To ask one that loads itself late would load it."""
-    loaded = list(sys.modules.values())
-    if loaded != _modules:  # of equal lists, each module is looked at for identity alone
-        if loaded[: len(_modules)] != _modules:
-            _modules.clear()
-            _by_name.clear()
-        for module in loaded[len(_modules) :]:
-            if type(module) is ModuleType and isinstance(known := vars(module).get("__file__"), str):
-                _by_name[os.path.basename(known)].append(module)  # noqa: PTH119  # a Path takes ten times as long
+    loaded = [module for module in list(sys.modules.values()) if type(module) is ModuleType]
+    if len(loaded) != len(_modules) or not all(map(is_, loaded, _modules)):
         _modules[:] = loaded
+        _by_name.clear()
+        for module in loaded:
+            known = vars(module).get("__file__")
+            if isinstance(known, str):
+                _by_name[os.path.basename(known)].append(module)  # noqa: PTH119  # a Path takes ten times as long
     return next((one for one in _by_name.get(file.name, ()) if _resolved(vars(one)["__file__"]) == str(file)), None)
 
 

@@ -119,7 +119,7 @@ def tuned_of(
         records: one of each configuration at least.
         apart: methods by what they had, in words, where that differs.
     """
-    kinds = {(one.label, one.identity.model, one.identity.iterations): one.identity.tuning for one in records}
+    kinds = {one.identity.entry(one.label): one.identity.tuning for one in records}
     counts = Counter(str(tuning["trials"]) for tuning in kinds.values() if tuning and "trials" in tuning)
     if not tunings or not counts:
         return None

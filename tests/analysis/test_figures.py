@@ -130,7 +130,7 @@ def test_the_same_figure_gives_the_same_bytes(svg: str, tmp_path) -> None:
 
 
 def test_a_layout_that_differs_in_its_last_bit_gives_the_same_bytes() -> None:
-    """As constrained layouts do from process to process: matplotlib names clipped boxes after all their bits."""
+    """Constrained layouts do so from process to process, and matplotlib names clipped boxes after all their bits."""
     drawn = []
     for nudge in (0.0, 1e-12):
         with look():

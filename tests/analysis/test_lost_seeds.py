@@ -104,8 +104,7 @@ def test_less_is_better_is_no_way_around_it() -> None:
     assert standing({"mean": float("nan")}, "mean")[0]
 
 
-@pytest.mark.parametrize("status", [*ENDS, ABSENT])
-@pytest.mark.parametrize(
+LOST = pytest.mark.parametrize(
     ("given", "lost", "verdict"),
     [
         (99.0, {"em": 1}, Verdict.UNTESTABLE),  # ahead, by seeds that it kept
@@ -116,6 +115,22 @@ def test_less_is_better_is_no_way_around_it() -> None:
         (99.0, {"em": 1, "uniform": 1}, Verdict.BETTER),  # both lost the same seed
     ],
 )
+
+
+@LOST
+def test_a_gain_is_tested_only_against_the_side_that_lacks_values_of_runs_that_ended_well(given, lost, verdict) -> None:
+    values = runs_of({"em": given, "uniform": 97.0}, {}).by_seed("accuracy", split="test")
+    some = {}
+    for method, own in values.items():
+        gone = {*sorted(own)[: lost.get(method.label, 0)]}
+        kept = {seed: value for seed, value in own.items() if seed not in gone}
+        some[method] = SeedValues(kept, within=(0.0, 100.0), lost=gone)
+    (found,) = gains_over("uniform", some).values()
+    assert found.verdict is verdict
+
+
+@pytest.mark.parametrize("status", [*ENDS, ABSENT])
+@LOST
 def test_a_difference_is_tested_only_against_the_side_that_lost_seeds(status, given, lost, verdict) -> None:
     runs = runs_of({"em": given, "uniform": 97.0}, lost, status, primary=True)
     em, uniform = method_of(runs, "em"), method_of(runs, "uniform")

@@ -153,7 +153,7 @@ def test_a_folder_knows_runs_that_were_made_otherwise_than_the_suite_says(tmp_pa
 
 
 def test_of_a_plan_that_says_only_what_was_changed_all_runs_count_as_altered(tmp_path):
-    """As plans of before each run was compared with that of the suite's file."""
+    """Plans of earlier code did not compare each run with that of the suite's file."""
     changes = ("training.epochs=6",)  # as in the file
     made = plan(load_suite("accuracy", "quick", changes), "quick", Choices(changes=changes))
     (part,) = parts_of(made, tmp_path, lambda cell: None)

@@ -542,7 +542,7 @@ def with_trials(change):
 
 @with_trials
 def more_trials(store, cells):
-    """Twice as many, of which the better ones could be chosen."""
+    """Twice as many trials: the better half could be chosen."""
     found = []
     for cell in cells:
         known = Identity.read(cell["identity"])

@@ -18,6 +18,8 @@ YEARS = range(1970, 9999)
 """Years in which runs end: to these, seconds can be added."""
 SCHEMA = 2
 """Incremented when records of earlier versions become unreadable."""
+Entry = tuple[str, str, int | None]
+"""A configuration of a plan: label, network and T."""
 
 SETTINGS = ("options", "method_params", "model_params", "training")
 """Tables of an identity. A key holds what differs from defaults; `options` have none, and hold what a preset sets."""
@@ -219,6 +221,14 @@ class Identity(Stored):
     def distinct(self, settings: str) -> dict[str, Any]:
         """One of `SETTINGS` without what has its default, as in `distinct`."""
         return _without(getattr(self, settings), (self.defaults or {}).get(settings, {}))
+
+    def entry(self, label: str) -> Entry:
+        """The configuration in its plan, of which this is one seed or one trial.
+
+        Args:
+            label: names its method in tables.
+        """
+        return label, self.model, self.iterations
 
     @property
     def is_trial(self) -> bool:

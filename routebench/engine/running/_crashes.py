@@ -44,9 +44,7 @@ def death(code: int | None, memory: int, output: str) -> Crash:
         if -code == signal.SIGKILL:
             told += f"; it was last seen with {gigabytes(memory)}, and the system kills processes when memory runs out"
         if code == -getattr(signal, "SIGBUS", 0):
-            told += (
-                "; a file that it read, such as that of features:FILE, may have got shorter: write it again as a whole"
-            )
+            told += "; a file that it read, such as FILE of features:FILE, may have got shorter: write it again"
         return Crash("failed", f"the worker process died: {told}", output)
     return Crash("failed", f"the worker process ended itself with exit code {code}, as os._exit does{at}", output)
 

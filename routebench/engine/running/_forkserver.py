@@ -11,8 +11,6 @@ import os
 # torch.utils.cpp_extension asks for GPUs at import. If CUDA itself answers, no process that is forked later can use it.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
-import numpy.ma  # noqa: F401 - the first `np.unique` of each worker would
-
 from routebench import terminal
 from routebench.engine.origin import code_of
 from routebench.engine.running import _processes as workers

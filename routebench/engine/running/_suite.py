@@ -11,7 +11,7 @@ from typing import Any
 
 from routebench.data_names import whole_name
 from routebench.engine.origin import command_line, package_stamp
-from routebench.engine.results import SCHEMA, TRIALS, PlannedCell, Store, digest, preset_in_words
+from routebench.engine.results import SCHEMA, TRIALS, Entry, PlannedCell, Store, digest, preset_in_words
 from routebench.engine.running._choose import choose_config, slow_back_end
 from routebench.engine.running._config import Listener, RunConfig
 from routebench.engine.running._queue import Queue
@@ -32,8 +32,6 @@ MEASURING = 20.0
 OF_CALL = ("plan", "created", "command", "sequence", "cells")
 """What a plan says of the call that made it, and its runs, which its name stands for."""
 
-SIDE = ("label", "model", "iterations")
-"""Keys of a configuration in a plan."""
 LONGEST_DATA = 100
 """Characters of a data set's name in that of a plan's file."""
 
@@ -237,8 +235,8 @@ def _further(plan: Plan, store: Store, options: SuiteOptions) -> Plan:
     return extended(plan, store, options.until)
 
 
-def _named(cell: Cell) -> dict[str, Any]:
-    return dict(zip(SIDE, (cell.label, cell.identity.model, cell.identity.iterations), strict=True))
+def _named(entry: Entry) -> dict[str, Any]:
+    return dict(zip(("label", "model", "iterations"), entry, strict=True))
 
 
 def _config_of(options: SuiteOptions, plan: Plan, status: PlanStatus) -> RunConfig:
@@ -315,13 +313,13 @@ def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> bool:
     if plan.changes:
         content["changes"] = list(plan.changes)
     if plan.changes or plan.altered:
-        content["altered"] = [dict(zip(SIDE, one, strict=True)) for one in sorted(plan.altered, key=repr)]
+        content["altered"] = [_named(one) for one in sorted(plan.altered, key=repr)]
     if plan.told is not None:
         content["told"] = {"data": plan.preset.data, **plan.told}
     if plan.tuned is not None:
         content["tuned"] = plan.tuned.as_dict()
     if primary is not None and plan.primary_pairs:
-        pairs = [{"ours": _named(ours), "theirs": _named(theirs)} for ours, theirs in plan.primary_pairs]
+        pairs = [{"ours": _named(ours.entry), "theirs": _named(theirs.entry)} for ours, theirs in plan.primary_pairs]
         stage = {"first": plan.preset.seeds.stop, "half_width": plan.half_width}
         content["primary"] = {"margin": primary.margin, **stage, "pairs": pairs}
     latest = [head for head in store.plan_heads() if head["plan"].startswith(kind)]

@@ -3,11 +3,8 @@
 import math
 from dataclasses import dataclass, replace
 
-from routebench.engine.results import Store
+from routebench.engine.results import Entry, Store
 from routebench.engine.suites import Cell, Plan
-
-Entry = tuple[str, str, int | None]
-"""Label, network and T."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +34,10 @@ def needs_of(plan: Plan, store: Store, half_width: float) -> list[Need]:
     by_entry: dict[Entry, dict[int, float]] = {}
     for cell in plan.cells:
         if not math.isnan(accuracy := _accuracy(store, cell)):
-            by_entry.setdefault(_entry(cell), {})[cell.identity.seed] = accuracy
+            by_entry.setdefault(cell.entry, {})[cell.identity.seed] = accuracy
     found = []
     for ours, theirs in plan.primary_pairs:
-        one, other = by_entry.get(_entry(ours), {}), by_entry.get(_entry(theirs), {})
+        one, other = by_entry.get(ours.entry, {}), by_entry.get(theirs.entry, {})
         found.append(Need(ours, theirs, seeds_needed(one, other, plan.preset.seeds.stop, half_width)))
     return found
 
@@ -60,10 +57,6 @@ def extended(plan: Plan, store: Store, half_width: float) -> Plan:
     ]
     distinct = {cell.key: cell for cell in (*plan.cells, *further)}  # the plan may have them already
     return replace(plan, cells=tuple(distinct.values()))
-
-
-def _entry(cell: Cell) -> Entry:
-    return cell.label, cell.identity.model, cell.identity.iterations
 
 
 def _accuracy(store: Store, cell: Cell) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 from routebench.data_names import unfolded
 from routebench.engine.origin import Code, code_of, fit_code
-from routebench.engine.results import Identity
+from routebench.engine.results import Entry, Identity
 from routebench.engine.suites._tuning import OF_METHOD
 from routebench.notation import Spec, compact, parse
 from routebench.protocols.base import FitRequest
@@ -47,6 +47,11 @@ class Cell:
         """The method's name in tables: with hyperparameters that differ from its defaults, except tuned ones."""
         spec = str(Spec(self.identity.method, self._told))
         return f"{spec} ({self.identity.variant})" if self.identity.variant else spec
+
+    @property
+    def entry(self) -> Entry:
+        """Its configuration in the plan."""
+        return self.identity.entry(self.label)
 
     @property
     def settings(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from routebench.data import SIZE_ALONE, Dataset, Taken, load, loader_of
 from routebench.data_names import items_of, set_of, whole_name
-from routebench.engine.results import TRIALS, Identity, PlannedTuning
+from routebench.engine.results import TRIALS, Entry, Identity, PlannedTuning
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins
 from routebench.engine.suites._lineup import Choices, Starter, line_up
 from routebench.engine.suites._parts import stamped
@@ -45,7 +45,7 @@ class Plan:
         changes: what the user has changed in the suite's file, as `KEY=VALUE`.
         kept: for trials, the settings of configurations that need none: the suite brings them, chosen with the same
             budget.
-        altered: configurations, as label, network and T, that are made otherwise than the suite's file says.
+        altered: configurations that are made otherwise than the suite's file says.
         tuned: the choice of settings, as facts; None where runs rest on none.
         base: for trials, the fingerprint of the data set of whose training images they have folds.
         told: the facts that the data set states of itself, for reports that do not know it; None for one that ships.
@@ -63,7 +63,7 @@ class Plan:
     chance: float = 0.0
     left_out: str = ""
     changes: tuple[str, ...] = ()
-    altered: frozenset[tuple[str, str, int | None]] = frozenset()
+    altered: frozenset[Entry] = frozenset()
     kept: ChosenSettings | None = None
     tuned: PlannedTuning | None = None
     base: str = ""
@@ -88,7 +88,7 @@ class Plan:
         """Says that a file of the suite's name is none of its copies; empty where it is, or has the name alone."""
         if not (self.altered and self.suite.is_other_of_its_name):
             return ""
-        every = {_entry(cell) for cell in self.cells}
+        every = {cell.entry for cell in self.cells}
         return (
             f"This file is not that of suite {self.suite.name}: it makes {len(self.altered)} of {len(every)} "
             "configurations otherwise."
@@ -144,10 +144,8 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     return replace(made, half_width=half_width, changes=choices.unlike_file, altered=altered, tuned=tuned)
 
 
-def _altered(
-    suite: Suite, preset_name: str, choices: Choices, cells: Sequence[Cell]
-) -> frozenset[tuple[str, str, int | None]]:
-    """The configurations that the suite of this name makes otherwise by its file: label, network and T.
+def _altered(suite: Suite, preset_name: str, choices: Choices, cells: Sequence[Cell]) -> frozenset[Entry]:
+    """The configurations that the suite of this name makes otherwise by its file.
 
     Options and copies of a file may say what the file does. So the plan is made again without them, and compared.
     """
@@ -163,11 +161,7 @@ def _altered(
         }
     except UserError:  # it has no such preset, or cannot be planned so
         known = set()
-    return frozenset(_entry(cell) for cell in cells if _unseeded(cell) not in known)
-
-
-def _entry(cell: Cell) -> tuple[str, str, int | None]:
-    return cell.label, cell.identity.model, cell.identity.iterations
+    return frozenset(cell.entry for cell in cells if _unseeded(cell) not in known)
 
 
 def _unseeded(cell: Cell) -> str:

@@ -13,7 +13,7 @@ from annotated_types import Ge, Le
 from routebench.arguments import Count, Natural
 from routebench.atomic import made_folder, write_text
 from routebench.data_names import set_of, whole_name
-from routebench.engine.results import CHANGED, SAME_DATA, Identity, PlannedTuning, checksum, digest
+from routebench.engine.results import CHANGED, SAME_DATA, Entry, Identity, PlannedTuning, checksum, digest
 from routebench.engine.suites._readers import text
 from routebench.engine.suites._toml import TABLE, Place, each, legal, read_table
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, settled, values
@@ -69,7 +69,7 @@ class ChosenPoint:
     trials: Annotated[str, text("a digest")] = ""
 
     @property
-    def entry(self) -> tuple[str, str, int | None]:
+    def entry(self) -> Entry:
         """The facts that name the configuration in the suite."""
         return self.method, self.model, self.iterations
 

@@ -149,8 +149,9 @@ def test_gains_over_seeds_that_were_added_have_the_interval_of_two_stages(tmp_pa
         wobbly = runs.results.assign(
             value=runs.results["value"] + [0.01 * (7 * n % 5) for n in range(len(runs.results))]
         )
-        main = analyses["viewpoint-table"](replace(runs, primary=primary, results=wobbly)).main
-        assert {gain.kind for gain in main.gains.values() if gain.n == 4} == {kind}
+        found = analyses["viewpoint-table"](replace(runs, primary=primary, results=wobbly))
+        assert {gain.kind for gain in found.main.gains.values() if gain.n == 4} == {kind}
+        assert {one.kind for one in found.table["held_out_reduction"] if one.n == 4} == {kind}
 
 
 @pytest.mark.parametrize(
@@ -170,9 +171,11 @@ def test_a_gain_for_a_method_that_was_never_as_good_with_some_seeds_is_not_teste
     found = runs.results
     own = (found["metric"] == "held_out_accuracy") & found["cell"].isin(cells) & (found["seed"] == 2)
     runs.results.loc[own, "value"] = held_out
-    gains = {method.exact: gain for method, gain in analyses["viewpoint-table"](runs).main.gains.items()}
-    known = gains["dynamic T=3"]
+    found = analyses["viewpoint-table"](runs)
+    known = {method.exact: gain for method, gain in found.main.gains.items()}["dynamic T=3"]
     assert (known.n, known.mean < 0, bool(np.isfinite(known.p))) == (matched, True, is_tested)
+    reduced = named(found.table).set_index("name").loc["dynamic T=3", "held_out_reduction"]
+    assert (reduced.n, bool(np.isfinite(reduced.p)), bool(np.isfinite(reduced.low))) == (matched, is_tested, is_tested)
 
 
 def test_who_could_not_be_matched_is_told_and_has_no_number(runs):

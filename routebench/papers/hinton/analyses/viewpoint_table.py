@@ -24,7 +24,6 @@ from routebench.analysis import (
     wording,
 )
 from routebench.analysis.viewpoints import (
-    BELOW,
     FAMILIAR,
     HELD_OUT,
     LAST,
@@ -34,6 +33,7 @@ from routebench.analysis.viewpoints import (
     TOLERANCE,
     Kinds,
     matched_to_reference,
+    never_as_good,
     summary,
 )
 
@@ -109,19 +109,14 @@ def _reading(main: Main, runs: Runs, table: DataFrame, kinds: Kinds) -> str:
 
 
 def _gains(runs: Runs) -> dict[Method, Estimate]:
-    """Points of novel error above uniform routing, both matched to the reference on held-out images.
-
-    A seed that never was as good as the reference is lost: those that are left may be the good ones.
-    """
+    """Points of novel error above uniform routing, both matched to the reference on held-out images."""
     rows = matched_to_reference(runs)
-    rows = rows[rows["matching"] == HELD_OUT]
-    never = rows[rows["reason"] == BELOW]
-    worse = {method: frozenset(own["seed"]) for method, own in never.groupby("method", sort=False)}
-    rows = rows[rows["novel"].notna()]
+    never = never_as_good(rows, HELD_OUT)
+    rows = rows[(rows["matching"] == HELD_OUT) & rows["novel"].notna()]
     errors: dict[Method, SeedValues] = {}
     for method, seed, error in zip(rows["method"], rows["seed"], rows["novel"], strict=True):
-        own = method.less(worse.get(method, frozenset()))
-        errors.setdefault(own, SeedValues(first=runs.first, within=(0.0, 100.0)))[int(seed)] = float(error)
+        empty = SeedValues(first=runs.first, within=(0.0, 100.0), lost=never.get(method, ()))
+        errors.setdefault(method, empty)[int(seed)] = float(error)
     return gains_over(BASELINE, errors, higher_is_better=False)
 
 
