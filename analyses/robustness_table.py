@@ -1,6 +1,6 @@
 """Accuracy under attack: every method's worst case over all attacks, with the verdict of the checks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from pandas import DataFrame, concat
 
@@ -13,6 +13,7 @@ from routebench.analysis import (
     Estimate,
     Main,
     Mean,
+    Method,
     Row,
     Runs,
     Verdict,
@@ -57,13 +58,17 @@ def robustness_table(runs: Runs) -> Analysis | None:
     if eps is None:
         return None
     means, count = _means(runs, eps), int(of_all(runs, "attacked_images"))
-    table = _table(runs, means, eps)
+    ways = {"gain": compared, "both": with_other_images}
+    gains = {
+        f"{key}_{base}": way(runs, base, under("worst", eps=eps)) for base in BASELINES for key, way in ways.items()
+    }
+    table = _table(runs, means, gains)
     main = Main.of(
         "attacked_accuracy",
         "worst",
         f"Under attack, ε {eps}, {count} images",
-        gains=compared(runs, BASELINE, under("worst", eps=eps)),
-        both=with_other_images(runs, BASELINE, under("worst", eps=eps)),
+        gains=gains[f"gain_{BASELINE}"],
+        both=gains[f"both_{BASELINE}"],
     )
     return Analysis(
         title=f"Accuracy under attack, eps {eps}",
@@ -92,17 +97,19 @@ def _means(runs: Runs, eps: str) -> list[Mean]:
     ]  # fmt: skip
 
 
-def _table(runs: Runs, means: list[Mean], eps: str) -> DataFrame:
-    """One row per method, the highest worst-case accuracy first."""
+def _table(runs: Runs, means: list[Mean], gains: Mapping[str, Mapping[Method, Estimate]]) -> DataFrame:
+    """One row per method, the highest worst-case accuracy first.
+
+    Args:
+        gains: differences to a baseline, by column of the table.
+    """
     table = table_of(runs, means, order="worst")
     table = table[numbers(table["worst"]).notna()]
     known, lacking = verdicts(runs), without_attacks(runs)
     behind = table["method"].map(lambda method: method in lacking)
     table = concat([table[~behind], table[behind]], ignore_index=True)
-    for base in BASELINES:
-        for key, differences in (("gain", compared), ("both", with_other_images)):
-            found = differences(runs, base, under("worst", eps=eps))
-            table[f"{key}_{base}"] = table["method"].map(lambda method, found=found: found.get(method, Estimate()))
+    for key, found in gains.items():
+        table[key] = table["method"].map(lambda method, found=found: found.get(method, Estimate()))
     return table.assign(verdict=table["method"].map(lambda method: known.get(method, "not judged")))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pandas import DataFrame, isna
+from pandas import DataFrame
 
 from routebench.analysis import wording
 from routebench.analysis._estimate import SeedValues, mean_of
@@ -228,10 +228,10 @@ class Runs:
         chosen = results["value"].notna() & ~results["unit"].isin(TIMES) & ~results["metric"].isin(OF_TIMES)
         chosen &= (tested == results["iterations"]).fillna(False).astype(bool) | tested.isna()
         keys = [column for column in results if column not in OF_CELLS | {"cell", "value", "unit", "test_iterations"}]
-        rows = results.loc[chosen, ["cell", "value", *keys]]
+        rows = results.loc[chosen]
+        places = zip(*(rows[key].astype(object).where(rows[key].notna(), None) for key in keys), strict=True)
         found: dict[Method, dict[object, float]] = {}
-        for cell, value, *where in rows.itertuples(index=False, name=None):
-            place = tuple(None if isna(part) else part for part in where)
+        for cell, value, place in zip(rows["cell"], rows["value"], places, strict=True):
             found.setdefault(self.methods[cell], {})[place] = float(value)
         return found
 

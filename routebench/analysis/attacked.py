@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -119,11 +119,11 @@ def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Es
     """
     values = runs.by_seed("attacked_accuracy", **where)
     others = {method: theirs for method in values if (theirs := base_of(method, base, values)) not in (None, method)}
-    found, lacking = [], without_attacks(runs)
+    found, lacking, kept = [], without_attacks(runs), _withstood(runs, where)
     for method, theirs in others.items():
         has_one = len(values[method]) == len(values[theirs]) == len({*values[method]} & {*values[theirs]}) == 1
         by_seed = difference(values[method], values[theirs])
-        answers = _answers(runs, method, theirs, where) if has_one or is_tied(by_seed) else None
+        answers = _answers(runs, kept, method, theirs) if has_one or is_tied(by_seed) else None
         by_image = answers and (answers.difference if has_one else answers.over_images)
         found.append(_fair(lacking, by_image or by_seed, method, theirs))
     return dict(zip(others, corrected(found), strict=True))
@@ -137,7 +137,8 @@ def with_other_images(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[M
     """
     values = runs.by_seed("attacked_accuracy", **where)
     others = {method: theirs for method in values if (theirs := base_of(method, base, values)) not in (None, method)}
-    known = {method: _answers(runs, method, theirs, where) for method, theirs in others.items()}
+    kept = _withstood(runs, where)
+    known = {method: _answers(runs, kept, method, theirs) for method, theirs in others.items()}
     lacking = without_attacks(runs)
     found = {
         method: _fair(lacking, one.difference, method, others[method])
@@ -153,27 +154,37 @@ def _fair(lacking: Container[Method], found: Estimate, ours: Method, theirs: Met
     return found.untested(MISSING) if flattered else unflattered(found, ours, theirs)
 
 
-def _answers(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any]) -> PairedAnswers | None:
+def _answers(
+    runs: Runs, kept: Mapping[Method, Mapping[int, NDArray[np.bool_] | None]], ours: Method, theirs: Method
+) -> PairedAnswers | None:
     """Images that withstood with shared seeds; None if outcomes were not kept, or some images show one object."""
+    one, other = kept.get(ours, {}), kept.get(theirs, {})
+    shared = {*one} & {*other}
+    ours_kept, theirs_kept = ([array for seed in shared if (array := own[seed]) is not None] for own in (one, other))
+    if not shared or len(ours_kept) + len(theirs_kept) < 2 * len(shared):
+        return None
+    if len({array.shape for array in (*ours_kept, *theirs_kept)}) > 1 or runs.views(ours_kept[0].size) != 1:
+        return None
+    return PairedAnswers(np.stack(ours_kept), np.stack(theirs_kept))
+
+
+def _withstood(runs: Runs, where: Mapping[str, Any]) -> dict[Method, dict[int, NDArray[np.bool_] | None]]:
+    """The images that withstood every attack, by method and seed; None if that was not kept, or contradicts the record.
+
+    Empty for the conditions of a single attack.
+    """
+    found: dict[Method, dict[int, NDArray[np.bool_] | None]] = {}
     if where["attack"] != "worst":
-        return None
-    rows = runs.values("attacked_accuracy", **where)
-    one, other = (rows[rows["method"] == method].set_index("seed") for method in (ours, theirs))
-    pairs = [
-        [_robust(runs, where["eps"], *own.loc[seed, ["cell", "value"]]) for own in (one, other)]
-        for seed in {*one.index} & {*other.index}
-    ]
-    kept = [array for pair in pairs for array in pair if array is not None]
-    if not pairs or len(kept) < 2 * len(pairs) or len({array.shape for array in kept}) > 1:
-        return None
-    if runs.views(kept[0].size) != 1:
-        return None
-    return PairedAnswers(np.stack(kept[::2]), np.stack(kept[1::2]))
+        return found
+    known, rows = budgets(runs), runs.values("attacked_accuracy", **where)
+    for method, seed, *run in zip(*(rows[name] for name in ("method", "seed", "cell", "value")), strict=True):
+        found.setdefault(method, {})[int(seed)] = _robust(runs, known, where["eps"], *run)
+    return found
 
 
-def _robust(runs: Runs, eps: str, cell: str, share: float) -> NDArray[np.bool_] | None:
-    """Tells which images of a run withstood every attack; None if that was not kept, or contradicts the record."""
-    kept, known = runs.arrays(cell).get(ROBUST), budgets(runs)
+def _robust(runs: Runs, known: Sequence[str], eps: str, cell: str, share: float) -> NDArray[np.bool_] | None:
+    """Tells which images of a run withstood every attack of a budget, one of the `known`."""
+    kept = runs.arrays(cell).get(ROBUST)
     if kept is None or len(kept) != len(known):
         return None
     found, fault = outcomes(np.asarray(kept)[known.index(eps)], [share])

@@ -169,11 +169,12 @@ def _curves(runs: Runs) -> dict[Method, dict[int, DataFrame]]:
     """Accuracies in % by method and seed: one row per epoch, columns as `CURVES`."""
     wanted = runs.results[runs.results["metric"].isin(CURVES.values()) & runs.results["value"].notna()]
     found: dict[Method, dict[int, DataFrame]] = {}
-    for cell, rows in wanted.groupby("cell"):
-        curve = rows.pivot_table(index="epoch", columns="metric", values="value").sort_index()
-        if {*CURVES.values()} <= {*curve.columns}:
-            own = found.setdefault(runs.methods[str(cell)], {})
-            own[int(rows["seed"].iloc[0])] = curve[[*CURVES.values()]].set_axis([*CURVES], axis=1)
+    curves = wanted.pivot_table(index=["cell", "seed", "epoch"], columns="metric", values="value")
+    for _, rows in curves.reindex(columns=[*CURVES.values()]).groupby(["cell", "seed"]):
+        if rows.notna().any().all():
+            cell, seed, _ = rows.index[0]
+            curve = rows.droplevel(["cell", "seed"]).set_axis([*CURVES], axis=1)
+            found.setdefault(runs.methods[cell], {})[int(seed)] = curve
     return {method: found[method] for method in sorted(found)}
 
 

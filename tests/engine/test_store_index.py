@@ -145,6 +145,25 @@ def test_records_are_remembered_only_once_their_clock_has_moved_on(folder, opene
     expect_same(folder)
 
 
+@pytest.mark.parametrize("enough", [100, 10**6])
+@pytest.mark.parametrize("change", [lambda file: file.unlink(), lambda file: replaced(file, dict.clear)])
+def test_a_store_opens_a_plan_once_and_sees_that_it_has_changed(folder, opened, monkeypatch, enough, change):
+    monkeypatch.setattr(index, "ENOUGH", enough)
+    (file,) = (folder / "plans").iterdir()
+    os.utime(file, (0, 0))
+    store, other = Store(folder), file.with_name("another.2.json")
+    assert [len(plan.places) for plan in store.plans()] == [RECORDS]
+    opened.clear()
+    assert [len(plan.places) for plan in store.plans()] == [RECORDS]
+    assert file.name not in opened
+    replaced(file, lambda plan: plan["cells"].pop())
+    assert [len(plan.places) for plan in store.plans()] == [RECORDS - 1]
+    other.write_bytes(file.read_bytes())
+    assert [len(plan.places) for plan in store.plans()] == [RECORDS - 1] * 2
+    change(file)
+    assert [len(plan.places) for plan in store.plans()] == [RECORDS - 1]
+
+
 @pytest.mark.parametrize("damage", ["empty", "cut", "one bit", "text", "folder", "version"])
 def test_a_damaged_index_is_made_anew(folder, damage, monkeypatch):
     before = load_results(folder), Store(folder).planned()

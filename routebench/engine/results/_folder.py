@@ -55,6 +55,7 @@ class Reader:
         self.path = path
         self.warnings = warnings
         self._known: Records | None = None
+        self._plans: dict[Path, tuple[Stamp, PlanTable]] = {}
         self._lacking: dict[str, None] = {}
         self._moved: set[str] = set()
         self._told: dict[str, None] = {}
@@ -189,18 +190,26 @@ class Reader:
         return sorted((table for table in found if table is not None), key=lambda table: plans.age(table.head))
 
     def _plan(self, file: Path) -> PlanTable | None:
+        with contextlib.suppress(KeyError, OSError):
+            known, table = self._plans[file]
+            if known == index.stamp(file.lstat()):
+                return table
         beside = self.path / "index" / f"plan.{file.stem}.safetensors"
         if beside.exists():
             saved = index.load(beside, ("head", *plans.HEADS), ("stamp", *plans.NUMBERS))
             with contextlib.suppress(OSError):
-                if saved is not None and tuple(saved.arrays["stamp"].tolist()) == index.stamp(file.lstat()):
-                    return PlanTable.read(saved)
+                known = index.stamp(file.lstat())
+                if saved is not None and tuple(saved.arrays["stamp"].tolist()) == known:
+                    self._plans[file] = known, PlanTable.read(saved)
+                    return self._plans[file][1]
         found = self.read(file, plans.is_plan)
         if found is None:
             return None
         table = PlanTable.of(found[0])
-        if len(table.places) >= index.ENOUGH and index.settled(np.array([found[1]])).all():
-            index.save(beside, table.saved(found[1]))
+        if index.settled(np.array([found[1]])).all():
+            self._plans[file] = found[1], table
+            if len(table.places) >= index.ENOUGH:
+                index.save(beside, table.saved(found[1]))
         return table
 
     def outcomes(self) -> dict[str, tuple[str, str]]:

@@ -205,6 +205,9 @@ class Store:
 
         A file that cannot be read, or has changed, is set aside, and the run counts as not executed.
         """
+        return self._arrays_of(key, self._read(self._file("records", key)))
+
+    def _arrays_of(self, key: str, record: Record | None) -> dict[str, NDArray[Any]]:
         from safetensors.numpy import load_file
 
         file = self._file("arrays", key)
@@ -212,8 +215,11 @@ class Store:
             return {}
         known = file.stat()
         for pause in (0.0, PAUSE):
-            time.sleep(pause)
-            if self._sum(key) in ("", checksum.of_file(file)):
+            if pause:  # another process may be writing the record of new arrays
+                time.sleep(pause)
+                record = self._read(self._file("records", key))
+            expected = "" if record is None else (record.files or {}).get(f"arrays/{key}.safetensors", "")
+            if expected in ("", checksum.of_file(file)):
                 return dict(load_file(file))
         self._reader.set_aside(file, known, CHANGED)
         return {}
@@ -224,7 +230,7 @@ class Store:
         Answers that contradict the run's record are told, and count as not kept.
         """
         found = self._read(self._file("records", key))
-        return None if found is None or not found.arrays else self._right(found, self.arrays(key))
+        return None if found is None or not found.arrays else self._right(found, self._arrays_of(key, found))
 
     def _right(self, record: Record, arrays: Mapping[str, NDArray[Any]]) -> "NDArray[np.bool_] | None":
         found, fault = right_of(record, arrays)
@@ -254,11 +260,11 @@ class Store:
                 continue
             count += 1
             if record.arrays:
-                self._right(record, self.arrays(record.cell))
+                self._right(record, self._arrays_of(record.cell, record))
             for name, known in (record.files or {}).items():
                 file = self.files / name
                 if name.startswith("arrays/"):
-                    intact += bool(self.arrays(record.cell))
+                    intact += bool(self._arrays_of(record.cell, record))
                 elif not _is_fit(file.parent):  # a link, which is told
                     continue
                 elif found := checksum.of_file(file):
@@ -292,18 +298,13 @@ class Store:
             self._note(sentence)
         return found
 
-    def _sum(self, key: str) -> str:
-        """The checksum of a run's raw outputs in its record; empty if unknown."""
-        found = self._read(self._file("records", key))
-        return "" if found is None else (found.files or {}).get(f"arrays/{key}.safetensors", "")
-
     def _file(self, part: str, key: str) -> Path:
         """The file of a run in `records` or `arrays`."""
         return self.files / part / f"{expect_key(key)}{'.json' if part == 'records' else '.safetensors'}"
 
     def is_whole(self, record: Record) -> bool:
         """Tells whether a run's raw outputs are as they were written. What is damaged is set aside."""
-        if record.status == "ok" and record.arrays and not self.arrays(record.cell):
+        if record.status == "ok" and record.arrays and not self._arrays_of(record.cell, record):
             self._reader.tell_lacking(record.cell)
             return False
         return True
