@@ -29,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from pandas import DataFrame
@@ -310,9 +311,17 @@ def agrees(count: int, printed: str) -> bool | None:
 
 def same_task(data: str, method: str) -> DataFrame:
     """Published test accuracies and errors of a method on a data set, in %, whatever the network and the training."""
-    known = _known()
+    found, of_tasks = _tasks(tuple(beside(FILE)))
+    rows: DataFrame = found.loc[of_tasks.get((data, method), [])]
+    return rows
+
+
+@cache
+def _tasks(files: tuple[Path, ...]) -> tuple[DataFrame, Mapping[Any, Any]]:
+    """All published test accuracies and errors, in %, and which of them are of each data set and method."""
+    known = _table(files)
     measured = known["metric"].isin([ACCURACY, ERROR]) & known["unit"].isin(PRINTED_UNITS["%"])
-    found = known[measured & (known["data"] == data) & (known["method"] == method) & (method != "")]
+    found = known[measured & (known["method"] != "")]
     scale = found["unit"].map(lambda unit: 100.0 if unit == "fraction" else 1.0).astype(float)
     numbers = {name: found[name] * scale for name in ("value", "uncertainty", *ADDED)}
-    return found.assign(**numbers, unit="%")
+    return found.assign(**numbers, unit="%"), found.groupby(["data", "method"]).groups
