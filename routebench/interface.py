@@ -29,7 +29,7 @@ from routebench.options import (
     takes,
 )
 from routebench.quantities import plural
-from routebench.registry import plugins_of_environment
+from routebench.registry import load_plugin, plugins_of_environment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -295,7 +295,8 @@ def extract_features(asked: FeaturesOptions) -> Path:
 
     Raises:
         UserError: the file is there already, has another ending or cannot be written, there is no such network, layer,
-            weights or data set, the network does not take this size, or the disk has no room.
+            weights or data set, a plug-in cannot be imported, the network does not take this size, or the disk has no
+            room.
     """
     import torch
 
@@ -309,6 +310,8 @@ def extract_features(asked: FeaturesOptions) -> Path:
     if file.exists():
         raise UserError(f"expected an output that is not there yet, got {shown(file)}; remove it, or name another")
     expect_place(file, "the file of features")
+    for plugin in asked.plugins:
+        load_plugin(plugin)
     where = torch.device(choose_device(asked.device))
     size: Any = asked.size
     batch: Any = asked.batch

@@ -31,9 +31,9 @@ from routebench.terminal import note
 BATCH = 64
 """Images in a pass of the network."""
 EVERY = 16
-"""Batches between two notes of how far it is."""
+"""Batches between two notes of how far it is, at most."""
 PATIENCE = 10
-"""Seconds between two lines that tell so."""
+"""Seconds between two lines that tell so; and between two notes, where batches take long."""
 NOTE = 8192
 """Bytes that a note of how far it is takes on a disk at most, beside the header."""
 TYPES = {"float16": "F16", "float32": "F32", "int64": "I64", "uint8": "U8"}
@@ -255,7 +255,7 @@ class _Extraction:
 
     def _fill(self, known: Path, arrays: Mapping[str, NDArray[Any]], done: int) -> str:
         """Writes the arrays from so many images on; returns the SHA-256 of all features."""
-        told, total, before = _Progress(), sum(map(len, self.parts.values())), 0
+        told, total, before, noted = _Progress(), sum(map(len, self.parts.values())), 0, time.monotonic()
         digest = self._digest(arrays, done)
         for name, images in self.parts.items():
             arrays[f"{name}_labels"][:] = images.labels.numpy()
@@ -268,8 +268,9 @@ class _Extraction:
                 found = self._features(images, slice(start, stop))
                 arrays[f"{name}_features"][start:stop] = found
                 digest.update(found.tobytes())
-                if start // self.batch % EVERY == EVERY - 1:
+                if start // self.batch % EVERY == EVERY - 1 or time.monotonic() - noted >= PATIENCE:
                     _flush(arrays, known, _Note(self.layout.header(), before + stop, digest.hexdigest()))
+                    noted = time.monotonic()
                 told(before + stop, total)
             before += len(images)
         _flush(arrays, known, _Note(self.layout.header(), total, digest.hexdigest()))

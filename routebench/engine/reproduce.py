@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from routebench.data import load
+from routebench.data import load, loader_of
+from routebench.data_names import items_of
 from routebench.engine.isolation import Ended, alone, import_plugin
 from routebench.engine.origin import command_line, plugin_hash, provenance
 from routebench.engine.results import (
@@ -241,7 +242,7 @@ def _unwritten_plugins(record: Record) -> list[str]:
     What this variable names now has its path.
     """
     known, written = record.identity, _written_plugins(record)
-    if all(_knows(names, name) for _, names, name in _looked_up(known)) and (
+    if all(name in names for _, names, name in _looked_up(known)) and (
         known.suite in suite_files() or any(word.endswith(".toml") for word in _recorded_words(record))
     ):
         return []
@@ -251,7 +252,7 @@ def _unwritten_plugins(record: Record) -> list[str]:
 
 
 def _looked_up(known: Identity) -> list[tuple[str, Registry, str]]:
-    return [*parts_of(known), ("data", datasets, known.data)]
+    return [*parts_of(known), ("data", datasets, loader_of(items_of(known.data)[0])[0])]
 
 
 def _key_then(record: Record) -> str:
@@ -325,7 +326,7 @@ def differences(record: Record, now: Mapping[str, Any]) -> list[str]:
 
 def _code_differences(record: Record) -> Iterator[str]:
     known = record.identity
-    absent = [f"{part} {name!r}" for part, names, name in _looked_up(known) if not _knows(names, name)]
+    absent = [f"{part} {name!r}" for part, names, name in _looked_up(known) if name not in names]
     if absent:
         yield f"not compared, because no plug-in is imported without --run: {', '.join(absent)}"
         return
@@ -349,11 +350,6 @@ def _changes(what: str, then: Mapping[str, Any], now: Mapping[str, Any], otherwi
         before, after = (one.get(name) or otherwise or "none" for one in (then, now))
         if before != after:
             yield f"{what} {name}: {before} then, {after} now"
-
-
-def _knows(names: Registry, name: str) -> bool:
-    kind, colon, _ = name.partition(":")
-    return name in names or (bool(colon) and f"{kind}:PATH" in names)
 
 
 def _plugin_differences(then: Mapping[str, Any]) -> Iterator[str]:

@@ -331,6 +331,7 @@ class FeaturesOptions(OnDevice):
         "", "file of weights; `random` to draw them; by default those that the library finds", "FILE|random"
     )
     float32: Flag = Flag(False, "numbers have 32 bits in place of 16")
+    plugins: Paths = Paths((), "files with data sets of your own", "FILE.py[:Name]|FOLDER", flag="plugin")
     batch: Whole = Whole(64, "images in a pass of the network", "N", Ge(1))
 
 

@@ -280,6 +280,28 @@ def test_what_may_be_otherwise_next_time_is_gone_on_with(tmp_path, monkeypatch, 
     assert file.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
 
 
+@pytest.mark.parametrize(("patience", "again"), [(1_000, 50), (0, 44)], ids=["quick batches", "slow batches"])
+def test_an_interruption_costs_few_batches_and_little_time(tmp_path, monkeypatch, patience, again):
+    """Of a network that takes minutes for 16 batches, as large ones do without a GPU, each is noted."""
+    file, data, backbone = tmp_path / "x.safetensors", load("take:200:mnist5k"), drawn(layer="features.3")
+    passes, forward = [], backbone.network.forward
+
+    def interrupted(images):
+        passes.append(images)
+        if len(passes) == 1 + 7:  # the first one tells the size of features
+            raise KeyboardInterrupt
+        return forward(images)
+
+    monkeypatch.setattr(extracting, "PATIENCE", patience)
+    monkeypatch.setattr(backbone.network, "forward", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        extract(backbone, data, file, batch=4)
+    passes.clear()
+    monkeypatch.setattr(backbone.network, "forward", lambda images: (passes.append(images), forward(images))[1])
+    extract(backbone, data, file, batch=4)
+    assert len(passes) == again + 1 and list(tmp_path.iterdir()) == [file]
+
+
 def test_a_size_that_a_network_does_not_take_is_told_in_a_line(tmp_path, capfd):
     command = Command(tmp_path, capfd)
     for name, size in (("timm:vit_tiny_patch16_224", "96"), ("torchvision:squeezenet1_1", "8")):

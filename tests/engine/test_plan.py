@@ -8,7 +8,7 @@ import pytest
 from routebench.data import load
 from routebench.engine.results import SETTINGS, digest, distinct
 from routebench.engine.running._suite import write_plan
-from routebench.engine.suites import Choices, load_suite, plan
+from routebench.engine.suites import Choices, cell_of, load_suite, plan
 from routebench.errors import UserError
 from routebench.notation import parse
 from routebench.registry import load_plugin
@@ -75,15 +75,24 @@ def test_what_a_folder_holds_and_is_not_used_is_told(parts, suite_file, tmp_path
         assert made.left_out == told and told in made.caveat
 
 
-def test_a_cell_that_takes_some_images_needs_the_plugin_that_brings_the_set(parts, suite_file, tmp_path):
+@pytest.mark.parametrize(
+    "name",
+    [
+        "{}", "take:230:{}", "few:300:{}", "fold:1/3:{}", "take:230:few:300:{}", "fold:1/3:few:300:{}",
+        "features:network@32:{}", "take:9:features:a:b/c@32:few:9:{}",
+    ],
+)  # fmt: skip
+def test_a_cell_needs_the_plugin_that_brings_the_set_behind_its_name(parts, suite_file, tmp_path, name):
     (tmp_path / "digits.py").write_text(
         "from routebench.data import Dataset, load\n\ndef my_digits() -> Dataset:\n    return load('mnist5k')\n"
     )
     spec = f"{tmp_path / 'digits.py'}:my_digits"
     load_plugin(spec)
-    made = plan(load_suite(str(suite_file())), "quick", Choices(data="take:230:my-digits"))
-    assert all(spec in cell.plugins for cell in made.cells)
+    suite, data = load_suite(str(suite_file())), name.format("my-digits")
+    made = plan(suite, "quick", Choices(data="my-digits" if "features:" in name else data))
     assert made.is_foreign
+    assert all(spec in cell_of(replace(cell.identity, data=data)).plugins for cell in made.cells)
+    assert not any(spec in cell_of(replace(cell.identity, data=name.format("mnist"))).plugins for cell in made.cells)
 
 
 def test_what_is_trained_on_is_part_of_an_identity_only_where_it_is_all(made, parts, suite_file):
@@ -368,7 +377,9 @@ def test_a_million_seeds_are_refused_at_once(parts, suite_file):
         plan(load_suite(str(suite_file())), "quick", Choices(seeds=range(1_000_000)))
 
 
-@pytest.mark.parametrize(("data", "told"), [("mnist5k", True), ("take:400:mnist5k", True), ("digits200", False)])
+@pytest.mark.parametrize(
+    ("data", "told"), [("mnist5k", True), ("take:400:mnist5k", True), ("few:400:mnist5k", True), ("digits200", False)]
+)
 def test_a_caveat_of_one_data_set_is_told_of_that_one_alone(parts, suite_file, store, data, told):
     suite = load_suite(str(suite_file(more='[caveat_on]\nmnist5k = "Chosen on the same 5,000 images."\n')))
     write_plan(plan(suite, "quick", Choices(data=data)), store)

@@ -461,8 +461,10 @@ def test_a_folder_of_plugins_is_loaded_elsewhere_and_its_changes_are_told(foreig
     assert [line.split(":")[0] for line in reproduce.with_plugins(known, now)[0]] == ["plug-in parts"]
 
 
-def test_nothing_is_imported_before_the_user_asks_to_run(foreign, record, store):
+@pytest.mark.parametrize("name", ["{}", "few:300:{}", "features:network@32:{}"])
+def test_nothing_is_imported_before_the_user_asks_to_run(foreign, record, store, name):
     known, file = foreign
+    known = replace(known, identity=replace(known.identity, data=name.format("mine-of-a-folder")))
     record.write_text(json.dumps(known.as_dict()))
     code, told = call(record)
     assert code == 0

@@ -4,6 +4,7 @@ import pytest
 
 from routebench import routing
 from routebench.capsules import Sizes
+from routebench.data import load
 from routebench.errors import PluginError, UserError
 from routebench.registry import EVERY, datasets, load_plugin, loaded_plugins, models, protocols
 from tests.plugins.texts import analysis, method
@@ -200,3 +201,11 @@ def test_a_decorator_without_parentheses_is_told(write, call):
     done = call("list", "methods", "--plugin", "mine.py")
     assert (done.code, done.error.count("\n")) == (2, 1)
     assert "expected a name without spaces as in @register('my-name'), got <class" in done.error
+
+
+@pytest.mark.parametrize("others", [{}, {"ROUTEBENCH_PLUGINS": "mine.py:my_digits"}], ids=["alone", "known already"])
+def test_features_of_a_data_set_of_a_plugin_are_extracted(write, call, tmp_path, others):
+    file, plugin = tmp_path / "x.safetensors", f"{write({'mine.py': DATA})}:my_digits"
+    network = ("torchvision:squeezenet1_1", "--weights", "random", "--size", 32, "--device", "cpu")
+    done = call("features", *network, "take:60:my-digits", "-o", file, "--plugin", plugin, **others)
+    assert done.code == 0 and len(load(f"features:{file}").classes) == 10, done.error

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from routebench.data_names import unfolded
+from routebench.data import loader_of
+from routebench.data_names import items_of
 from routebench.engine.origin import Code, code_of, fit_code
 from routebench.engine.results import Entry, Identity
 from routebench.engine.suites._tuning import OF_METHOD
@@ -149,10 +150,9 @@ def parts_of(known: Identity) -> Iterator[tuple[str, Registry, str]]:
 
 def foreign_origins(identity: Identity) -> set[str]:
     """Origins of a run's parts outside routebench."""
-    data = unfolded(identity.data)
-    kind = f"{data.partition(':')[0]}:PATH"
+    data, _ = loader_of(items_of(identity.data)[0])
     origins = {registry.origin(name) for _, registry, name in parts_of(identity)}
-    return (origins | {datasets.origin(kind if ":" in data and kind in datasets else data)}) - {SHIPPED}
+    return (origins | {datasets.origin(data)}) - {SHIPPED}
 
 
 def plain(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from typing import Annotated, Any
 
 from routebench.arguments import Count, Legal
 from routebench.data import loader_of
-from routebench.data_names import unfolded
+from routebench.data_names import items_of
 from routebench.engine.results import TRIALS, cleaned
 from routebench.engine.suites._changes import OPTION, changed
 from routebench.engine.suites._primary import Primary
@@ -228,7 +228,7 @@ class Suite:
 
     def caveats(self, data: str) -> str:
         """The caveat that a reader of its results on a data set has to know; empty if there is none."""
-        return " ".join(filter(None, (self.caveat, self.caveat_on.get(unfolded(data).partition("?")[0], ""))))
+        return " ".join(filter(None, (self.caveat, self.caveat_on.get(items_of(data)[0].partition("?")[0], ""))))
 
     def preset(self, name: str) -> Preset:
         """A preset by name.
