@@ -17,7 +17,8 @@ from torch import Generator, Tensor
 
 from routebench.data import rotate_up_to
 from routebench.errors import UserError
-from routebench.notation import registered
+from routebench.notation import parse, registered
+from routebench.registry import SHIPPED
 from routebench.registry import augmentations as registry
 
 register = registry.register
@@ -33,13 +34,16 @@ def augmented(name: str, images: Tensor, generator: Generator) -> Tensor:
     """A batch as the augmentation of this name makes it.
 
     Raises:
-        UserError: it gives something else than as many images of the same shape and type.
+        UserError: it gives something else than as many images of the same shape and type, or one that does not ship
+            gives numbers that are not finite, for which a method would be blamed.
     """
     found = registered(registry, name)(images, generator)
     if not isinstance(found, Tensor) or (found.shape, found.dtype) != (images.shape, images.dtype):
         told = f"{found.dtype} of {tuple(found.shape)}" if isinstance(found, Tensor) else f"{found!r:.80}"
         expected = f"{images.dtype} of {tuple(images.shape)}"
         raise UserError(f"augmentation {name!r}: expected images as they came, {expected}, got {told}")
+    if registry.origin(parse(name, registry.kind).name) != SHIPPED and not bool(found.isfinite().all()):
+        raise UserError(f"augmentation {name!r}: expected finite numbers, got NaN or infinity")
     return found
 
 

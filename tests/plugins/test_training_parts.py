@@ -250,6 +250,19 @@ class TestBadInput:
         with pytest.raises(UserError, match=r"augmentation 'odd': expected images as they came, torch.float32 of"):
             weights_of(replace(SHORT, augmentation="odd"))
 
+    @pytest.mark.parametrize("value", [float("nan"), -float("inf")])
+    @pytest.mark.parametrize("step", [0, 1])
+    def test_an_augmentation_whose_numbers_are_not_finite_is_blamed_and_no_method(self, value, step):
+        def odd(images, generator):
+            calls.append(images)
+            return images.masked_fill(torch.arange(28) == 3, value) if len(calls) > step else images
+
+        calls = []
+        augmentations.register("odd")(odd)
+        with pytest.raises(UserError, match=r"augmentation 'odd': expected finite numbers, got NaN or infinity"):
+            weights_of(replace(SHORT, augmentation="odd"))
+        assert len(calls) == step + 1
+
     def test_an_optimizer_is_one_and_takes_the_decay_that_is_asked_for(self):
         network = build("cnn-small", shape=(1, 28, 28), classes=10)
         optimizers.register("odd")(lambda groups, recipe: groups)
