@@ -13,8 +13,8 @@ from torch import Tensor
 from routebench.data.labels import described, expect_labels, expect_tensor, one_label
 from routebench.errors import UserError
 
-PIECE = 1 << 24
-"""Numbers that are looked at together: 64 MB in single precision."""
+PIECE = 1 << 20
+"""Numbers that are looked at together: 4 MB in single precision. Of larger ones, a process keeps the memory."""
 WIDTHS = {torch.float16: (torch.int16, 0x7C00), torch.float32: (torch.int32, 0x7F800000)}
 """Types of a token's numbers; of each, whole numbers of as many bits, and the bits of the exponent."""
 LARGEST, BIAS, FRACTION = 128, 127, 23
