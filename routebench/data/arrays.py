@@ -34,6 +34,7 @@ PARTS = ("train", "val", "test")
 NEEDED = ("train", "test")
 OF = {"features": ("features", "labels", "mask"), "images": ("images", "labels")}
 """What is read of a part, by the kind of its items; a mask only where there is one."""
+READ_BY = {"features": "features:FILE", "images": "npz:FILE"}
 OBJECTS = ("train_objects", "val_objects")
 KNOWN = {f"{part}_{of}" for part in PARTS for of in ("features", "images", "labels", "mask", "objects")}
 """Names that are spelt as they should, even where nothing reads them."""
@@ -47,7 +48,7 @@ UNSIGNED = {"U16": "<u2", "U32": "<u4", "U64": "<u8"}
 ADDED = 1e-5
 """What `nn.LayerNorm`, by which heads begin, adds to the variance of a token's numbers."""
 LOOKED_AT = 1_000
-"""Items of which tokens are compared with it."""
+"""Items of which tokens are compared with it, or that are looked at together."""
 CLASSES, NOTES = "classes", "source"
 """Metadata of a safetensors file: names of the classes as JSON, and one line on where the items come from."""
 
@@ -152,6 +153,7 @@ def _dataset(
     _warn_of_shared(made, f"{kind}:{path}")
     if isinstance(made.train, Tokens):
         _warn_of_small(made.train, f"{kind}:{path}")
+        _warn_of_unmasked(parts, f"{kind}:{path}")
     return told_of_test(made) if is_users else made
 
 
@@ -188,6 +190,19 @@ def _warn_of_small(tokens: Tokens, name: str) -> None:
         logging.getLogger("routebench").warning("warning: %s: %s; %s", name, told, way)
 
 
+def _warn_of_unmasked(parts: Mapping[str, Tokens], name: str) -> None:
+    """Tells where only some parts have a mask, and items of another have tokens of zeros, as padding is mostly written.
+
+    Without a mask, these count as tokens.
+    """
+    for part, tokens in parts.items():
+        if tokens.mask is not None or all(one.mask is None for one in parts.values()):
+            continue
+        if padded := sum(int((~some.any(dim=2)).sum()) for some in torch.split(tokens.values, LOOKED_AT)):
+            told = f"{padded:,} tokens of {part} items are zeros alone, and count, since there is no {part}_mask"
+            logging.getLogger("routebench").warning("warning: %s: %s; write it if they are padding", name, told)
+
+
 def _warn_of_shared(made: Dataset[Any], name: str) -> None:
     """Tells where training and held-out items show the same objects, which favours networks that know these by heart.
 
@@ -209,7 +224,9 @@ def _expect_names(found: Mapping[str, Tensor], others: Collection[str], used: Co
     wanted += [f"val_{of}" for of in of_items if any(name.startswith("val_") for name in found)]
     if missing := [name for name in wanted if name not in found]:
         known = ", ".join(map(shown, sorted([*found, *others]))) or "nothing"
-        raise UserError(f"expected {', '.join(wanted)}, got no {missing[0]} but {known}")
+        kind = {"features": "images", "images": "features"}[what]
+        way = f"; {READ_BY[kind]} reads {kind}" if f"train_{kind}" in others else ""
+        raise UserError(f"expected {', '.join(wanted)}, got no {missing[0]} but {known}{way}")
     for other in sorted({*others} - KNOWN):
         if near_to := difflib.get_close_matches(other, {*used} - found.keys(), cutoff=0.87):
             raise UserError(f"expected arrays of known names, got {other!r}; did you mean {near_to[0]!r}?")
@@ -398,9 +415,9 @@ def _of_one_store(parts: dict[str, Any]) -> dict[str, Any]:
 def _images(found: Mapping[str, Tensor], part: str) -> Images:
     pixels = found[f"{part}_images"]
     if pixels.dtype != torch.uint8 or pixels.ndim not in (3, 4) or (pixels.ndim == 4 and pixels.shape[3] not in (1, 3)):
+        way = "put one or three colours last" if pixels.dtype == torch.uint8 else "scale them to 0..255"
         raise UserError(
-            f"expected images as uint8 (n, height, width) or (n, height, width, 3), got {described(pixels)}; scale "
-            "them to 0..255"
+            f"expected images as uint8 (n, height, width) or (n, height, width, 3), got {described(pixels)}; {way}"
         )
     channels_first = pixels[:, None] if pixels.ndim == 3 else pixels.permute(0, 3, 1, 2)
     return Images(channels_first.contiguous(), _labels(found[f"{part}_labels"]))

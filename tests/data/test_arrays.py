@@ -132,6 +132,10 @@ def test_masks_held_out_items_and_several_classes_are_read(tmp_path):
 NAN = features()["train_features"].copy()
 NAN[7, 2, 3] = np.nan
 WRONG = {
+    "pictures": (
+        {"train_features": None, "train_images": np.zeros((50, 8, 8), np.uint8)},
+        "got no train_features but .*train_images.*; npz:FILE reads images",
+    ),
     "a part is missing": ({"test_labels": None}, "got no test_labels but"),
     "held-out labels are missing": ({"val_features": np.ones((9, 4, 8), np.float32)}, "got no val_labels"),
     "not a number": ({"train_features": NAN}, "train: expected finite numbers.*token 2 of item 7"),
@@ -257,6 +261,28 @@ def test_numbers_too_small_for_heads_are_told(tmp_path, caplog, scale, told):
     with caplog.at_level(logging.WARNING, "routebench"):
         load(f"features:{tmp_path / 'x.npz'}")
     assert [("too near for heads" in line) for line in caplog.messages] == [True] * told
+
+
+@pytest.mark.parametrize(
+    ("masked", "zeros", "told"),
+    [
+        ("train", 0, ""),
+        ("train", 3, "3 tokens of test items"),
+        ("test", 3, "3 tokens of train items"),
+        ("", 3, ""),
+        ("train test", 3, ""),
+    ],
+)
+def test_zeros_of_a_part_without_a_mask_beside_one_with_a_mask_are_told(tmp_path, caplog, masked, zeros, told):
+    arrays = features()
+    for part, count in (("train", 50), ("test", 20)):
+        arrays[f"{part}_features"] = arrays[f"{part}_features"].copy()
+        arrays[f"{part}_features"][1, :zeros] = 0
+        arrays |= {f"{part}_mask": np.ones((count, 4), bool)} if part in masked else {}
+    np.savez(tmp_path / "x.npz", **arrays)
+    with caplog.at_level(logging.WARNING, "routebench"):
+        load(f"features:{tmp_path / 'x.npz'}")
+    assert [told in line and "are zeros alone, and count" in line for line in caplog.messages] == [True] * bool(told)
 
 
 @pytest.mark.parametrize("name", ["x.npz", "x.safetensors"])
@@ -469,8 +495,16 @@ def test_pictures_in_the_form_of_medmnist(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"train_images": np.random.RandomState(0).rand(40, 28, 28)}, "images as uint8.*got float64"),
-        ({"train_images": np.zeros((40, 3, 28, 28), np.uint8)}, r"got uint8 \(40, 3, 28, 28\)"),
+        ({"train_images": np.random.RandomState(0).rand(40, 28, 28)}, "as uint8.*got float64.*; scale them to 0..255"),
+        (
+            {"train_images": np.zeros((40, 3, 28, 28), np.uint8)},
+            r"got uint8 \(40, 3, 28, 28\); put one or three .* last",
+        ),
+        (
+            {"train_images": np.zeros((40, 28, 28, 4), np.uint8)},
+            r"got uint8 \(40, 28, 28, 4\); put one or three .* last",
+        ),
+        ({"train_images": None, "train_features": NAN}, "got no train_images but .*; features:FILE reads features"),
         ({"test_images": np.zeros((10, 14, 14), np.uint8)}, r"test images of shape \(1, 28, 28\)"),
         ({"test_images": None}, "got no test_images"),
     ],
