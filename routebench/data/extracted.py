@@ -14,7 +14,7 @@ from routebench.cache import cache_folder
 from routebench.data._load import load, loader_of
 from routebench.data.backbones import AUTOMATIC, LIBRARIES, LITE0, RANDOM, pretrained
 from routebench.data.dataset import SIZE_ALONE, Dataset, fingerprint
-from routebench.data.extracting import extract
+from routebench.data.extracting import expect_pictures, extract
 from routebench.data.official import expect_downloads
 from routebench.data.origins import VERSION, facts_of, origin_of
 from routebench.data.tokens import Tokens
@@ -78,9 +78,10 @@ class FeaturesName:
         Its fingerprint is theirs where the weights are at hand.
 
         Raises:
-            UserError: the network is not there.
+            UserError: the network is not there, or the data are no fixed pictures.
         """
         base = load(self.data)
+        expect_pictures(base)
         channels = base.train.shape[0]
         weights = AUTOMATIC if self.backbone == LITE0 else RANDOM  # those of others may have to be downloaded
         network = pretrained(self.backbone, layer=self.layer, size=self.size, weights=weights)

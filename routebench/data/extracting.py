@@ -135,12 +135,7 @@ def extract(
         UserError: the data are no pictures, the network does not take them, the disk has less room than is needed,
             what is there is of another extraction, or a feature is not finite or too large for its type.
     """
-    if not isinstance(data.train, Images):
-        raise UserError(f"features: expected a data set of pictures, got {data.name}, which has tokens already")
-    if data.compose is not None:
-        raise UserError(
-            f"features: expected fixed training images, got {data.name}, which makes new ones for every epoch"
-        )
+    expect_pictures(data)
     _tell_left_out(data)
     extraction = _Extraction(backbone, data, file, kind, batch)
     with _told_unwritten(file), made_folder(file.parent), alone(extraction.beside(".lock"), extraction.waits):
@@ -148,6 +143,16 @@ def extract(
             extraction.expect_own(file, _header_of(file))
         else:
             extraction.write()
+
+
+def expect_pictures(data: Dataset[Any]) -> None:
+    """Raises UserError for a data set of tokens, and for one whose training images are made anew for every epoch."""
+    if not isinstance(data.train, Images):
+        raise UserError(f"features: expected a data set of pictures, got {data.name}, which has tokens already")
+    if data.compose is not None:
+        raise UserError(
+            f"features: expected fixed training images, got {data.name}, which makes new ones for every epoch"
+        )
 
 
 def _tell_left_out(data: Dataset[Any]) -> None:
@@ -221,7 +226,7 @@ class _Extraction:
             return
         own, other = _told_by(self.layout.header()), _told_by(header)
         key = next((key for key in own if other and own[key] != other.get(key)), "")
-        told = f" ({key} {other.get(key)!s:.60}, not {own[key]!s:.60})" if key else ""
+        told = f" ({key} {other.get(key) or 'by default'!s:.60}, not {own[key] or 'by default'!s:.60})" if key else ""
         raise UserError(f"{shown(where)}: expected this extraction, got another{told}; {way}write elsewhere")
 
     @property

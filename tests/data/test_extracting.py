@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict, namedtuple
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from torch.nn import functional
 
 import routebench
 from routebench.atomic import StoreFull, alone
-from routebench.data import backbones, extract, extracted, extracting, load, pretrained
+from routebench.data import backbones, declared_where_missing, extract, extracted, extracting, load, pretrained
 from routebench.errors import UserError
 from tests.command import Command
 from tests.data.extractions import SMALL, drawn, written
@@ -436,6 +437,18 @@ def test_what_the_file_does_not_have_of_its_data_is_told(tmp_path, capfd):
 def test_features_are_not_extracted_from_features(tmp_path):
     with pytest.raises(UserError, match="expected a data set of pictures, got token-pairs"):
         extract(drawn(), load("token-pairs"), tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("token-pairs", "expected a data set of pictures"), ("diverse-multimnist5k", "expected fixed training images")],
+)
+@pytest.mark.parametrize("planned", [False, True])
+def test_a_name_of_no_fixed_pictures_is_refused_when_it_is_planned(tmp_path, monkeypatch, name, expected, planned):
+    """A dry run that plans by declared sizes answers as the run does."""
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path))
+    with declared_where_missing() if planned else nullcontext(), pytest.raises(UserError, match=f"{expected}, got"):
+        load(f"features:efficientnet-lite0@48:{name}")
 
 
 def test_a_name_extracts_once_into_the_cache(tmp_path, monkeypatch):
