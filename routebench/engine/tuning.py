@@ -189,6 +189,8 @@ def choice_among(trials: Iterable[Identity], store: Store, finalists: int, chanc
     numbers = [number for one in cells if isinstance(number := one.identity.options.get("trial"), int)]
     points = [(one.identity.tuning or {}).get("point") for one in cells]
     are_whole = len(numbers) == len(cells) and {*numbers} == {*range(len({*numbers}))}
+    seeds = [one.identity.seed - number for one, number in zip(cells, numbers, strict=False)]
+    are_whole &= all(seed >= FIRST_SEED and seed % FIRST_SEED == 0 for seed in seeds)
     if not (cells and are_whole and all(isinstance(one, Mapping) for one in points)):
         return None
     (entry, tried), *others = _entries(cells, store).items()

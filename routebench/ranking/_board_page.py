@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,15 @@ from routebench.errors import UserError
 from routebench.ranking._boards import Board, PublishedBoard, published
 from routebench.ranking._files import entry_of
 from routebench.ranking._page import name_of, write_page
-from routebench.ranking._standing import Row, published_rows
+from routebench.ranking._standing import Row, Standing, published_rows
 from routebench.ranking._submission import ABOUT
 from routebench.received import permitted
 from routebench.report import own_page, rendered
 
 COLUMNS = ("Method", "Gain, points", "Rank", "Accuracy, %", "Training time", "T", "Parameters", "Date", "Who", "Code")
 STEPS = COLUMNS.index("T")
+
+Settings = Sequence[tuple[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,11 @@ def write_board(
     entries, left_out = [_of_published(row, known) for row in published_rows(known)], []
     for folder in folders:
         try:
-            found = _of_submission(folder, board, page, beside)
+            found = _read(folder, board, beside)
         except UserError as error:
             left_out.append(str(error))
         else:
-            entries += [found] if found else []
+            entries += [_with_page(page, folder, *found)] if found else []
     count = sum(bool(entry.page) for entry in entries)
     entries.sort(key=_order)
     title = f"Board {board.part[0]}, {board.part[1]}: methods by their gain over uniform routing"
@@ -114,13 +116,20 @@ def _date_of(row: Row, known: PublishedBoard) -> str:
     return f"{finished[0]:%Y-%m-%d}" if finished and finished[0] else wording.NOTHING
 
 
-def _of_submission(folder: Path, board: Board, page: Path, beside: Path | None) -> BoardEntry | None:
-    """The row of a submission, whose own page is written; None for one of another board."""
+def _read(folder: Path, board: Board, beside: Path | None) -> tuple[Mapping[str, Any], Standing, Settings] | None:
+    """A submission as `entry_of` reads it; None for one of another board."""
     about, standing, settings = entry_of(folder, beside)
     if about["board"] != board.name:
         return None
     if standing.ranks is None:
         raise UserError(f"{folder.name}: nothing is ranked: uniform routing differs there, or no run has a result")
+    return about, standing, settings
+
+
+def _with_page(
+    page: Path, folder: Path, about: Mapping[str, Any], standing: Standing, settings: Settings
+) -> BoardEntry:
+    """The row of a submission, whose own page is written beside the board's."""
     row = next(row for row in standing.rows if row.is_mine and row.method == standing.mine)
     own = page.with_name(f"{page.stem}.{figures.as_id(folder.name)}.html")
     write_page(standing, own, _facts(about), settings)

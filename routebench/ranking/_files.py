@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,10 @@ from pandas import isna
 
 from routebench.analysis import BASELINE, Method
 from routebench.engine.results import NOT_RUN, TRIALS, Entry, Identity, PlannedCell, Store, preset_in_words
-from routebench.engine.suites import METHOD, ChosenPoint, ChosenSettings, load_suite, settled
+from routebench.engine.suites import METHOD, OF_METHOD, OF_MODEL, ChosenPoint, ChosenSettings, load_suite, settled
 from routebench.engine.tuning import choice_among
 from routebench.errors import UserError
+from routebench.notation import parse
 from routebench.quantities import plural
 from routebench.ranking._boards import Board, PublishedBoard, board_of, published
 from routebench.ranking._measuring import best_of, part_of
@@ -43,8 +43,10 @@ def entry_of(folder: Path, beside: Path | None = None) -> tuple[dict[str, Any], 
     if runs is None or not any(one.method == about["label"] for one in settings.choices):
         raise UserError(f"{str(folder)!r}: expected results of {about['label']} on {known.board.title}, got none")
     best = best_of(settings, about["label"], known.board)
-    if faults := [*_faults_of_files(store, known, settings, about["label"])]:
-        raise UserError(f"{str(folder)!r}: {faults[0]}")
+    if fault := next(_faults_of_files(store, known, settings, about["label"]), ""):
+        raise UserError(f"{str(folder)!r}: {fault}")
+    if (name := Method.of(about["label"]).name) != parse(about["method"]).name:
+        raise UserError(f"{str(folder)!r}: it names its method {about['method']!r}, and its runs are of {name!r}")
     first = {"first": known.board.seeds} if runs.primary else {}  # whatever its plans say of it, and of the images
     runs = replace(runs, primary=first, told=known.runs.told)
     standing = standing_of(known, runs, store, about["label"], best.iterations)
@@ -74,6 +76,8 @@ def _faults_of_files(store: Store, known: PublishedBoard, settings: ChosenSettin
     if label in {*known.runs.planned["label"]}:
         yield f"expected a method of its own, got {label}, which is on the board"
     own, cells = _of_method(store, known, label), [cell for plan in store.plans() for cell in plan.cells]
+    if missing := store.missing([cell.cell for cell in cells]):
+        yield f"{len(missing)} of {len(cells)} planned runs have no record, such as {missing[0]}"
     yield from (*beyond(store, own), *_plans_beside(store))
     if other := [cell.cell for cell in cells if cell.identity.key != cell.cell]:
         yield f"it plans {len(other)} runs that are others than those of their keys, such as {other[0]}"
@@ -89,7 +93,7 @@ def _faults_of_files(store: Store, known: PublishedBoard, settings: ChosenSettin
     trials = [cell for cell in cells if cell.identity.is_trial]
     yield from _other_budget(known.board, trials, entries)
     yield from _unlike_trials(known.board, store, trials, [one for one in settings.choices if one.method == label])
-    yield from _trained_otherwise(cells)
+    yield from _trained_otherwise(known.board, cells)
 
 
 def _other_budget(board: Board, trials: Iterable[PlannedCell], entries: Iterable[Entry]) -> Iterator[str]:
@@ -136,23 +140,49 @@ def _unlike_trials(
             yield f"{told.title}: it says a score or failures that are not those of its trials, {found.score:.2f} %"
 
 
-def _trained_otherwise(cells: Sequence[PlannedCell]) -> Iterator[str]:
-    """Tells of runs that were not trained with the settings that they name, or otherwise than uniform routing.
+def _trained_otherwise(board: Board, cells: Sequence[PlannedCell]) -> Iterator[str]:
+    """Tells of runs that were not trained with the settings that they name, or otherwise than those beside them.
 
     Args:
+        board: the board.
         cells: the planned trials and runs of a submission.
     """
-    points = {one.cell: _point_of(one.identity) for one in cells}
-    if other := [one.cell for one in cells if settled(one.identity, points[one.cell]) != one.identity]:
+    if other := [one.cell for one in cells if settled(one.identity, _point_of(one.identity)) != one.identity]:
         yield f"{len(other)} runs were trained with other settings than those that they name, such as {other[0]}"
     runs = [one for one in cells if not one.identity.is_trial]
     for base in [one for one in runs if one.label == BASELINE][:1]:
-        for one, name in product(runs, ("training", "options")):
-            ours, theirs = getattr(one.identity, name), getattr(base.identity, name)
-            shared = (ours.keys() & theirs.keys()) - points[one.cell].keys() - points[base.cell].keys()
-            if differing := sorted(key for key in shared if ours[key] != theirs[key]):
-                yield f"run {one.cell} was made with another {', '.join(differing)} than uniform routing beside it"
+        shared = {"training": "", "options": "", "model_params": OF_MODEL}
+        for one in runs:
+            if differing := _unlike(one.identity, base.identity, shared, "suite_version", "data_fingerprint"):
+                yield f"run {one.cell} was made with another {differing} than uniform routing beside it"
                 return
+    beside = {one.identity.entry(one.label): one for one in runs}
+    kept, facts = {"model_params": OF_MODEL, "method_params": OF_METHOD}, ["source"]
+    if (Path(board.suite), board.preset) == (Path(board.tuning), board.tuned_on):
+        kept, facts = kept | {"training": ""}, [*facts, "suite_version"]
+    for one in (one for one in cells if one.identity.is_trial):
+        run = beside.get(one.identity.entry(one.label))
+        if run is not None and (differing := _unlike(one.identity, run.identity, kept, *facts)):
+            yield f"trial {one.cell} was made with another {differing} than run {run.cell}"
+            return
+
+
+def _unlike(one: Identity, other: Identity, tables: Mapping[str, str], *facts: str) -> str:
+    """The settings and facts in which two runs differ, but for those that were tuned; empty if they agree in all.
+
+    Args:
+        one, other: the runs.
+        tables: the tables of settings to compare, with the beginning of their names in a point.
+        facts: other fields to compare.
+    """
+    tuned = {*_point_of(one), *_point_of(other)}
+    tuned |= {"train_on"} if one.is_trial else set()  # a trial leaves out what it is scored by
+    found = [name for name in facts if getattr(one, name) != getattr(other, name)]
+    for name, beginning in tables.items():
+        ours, theirs = ({**(each.defaults or {}).get(name, {}), **getattr(each, name)} for each in (one, other))
+        keys = {key for key in ours.keys() | theirs.keys() if f"{beginning}{key}" not in tuned}
+        found += sorted(key for key in keys if ours.get(key) != theirs.get(key))
+    return ", ".join(found)
 
 
 def _point_of(known: Identity) -> Mapping[str, Any]:

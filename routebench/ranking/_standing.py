@@ -477,10 +477,8 @@ def _lost(one: Contender | None) -> int:
 def _reasons(own: Runs, label: str) -> tuple[str, ...]:
     """The reasons why runs of the method, then of uniform routing, have no result."""
     failed = own.planned[~own.planned["status"].isin(["ok", "not run"])]
-    base = (failed["label"] == BASELINE) & (failed["label"] != label)
-    sides = [("T = {}", failed[failed["label"] == label]), (Method.of(BASELINE).title, failed[base])]
     return tuple(
-        f"{side.format(row.iterations)}, seed {row.seed}: {row.status}: {row.reason}"
-        for side, rows in sides
-        for row in rows.itertuples()
+        f"{Method.of(side, row.iterations)}, seed {row.seed}: {row.status}: {row.reason}"
+        for side in dict.fromkeys((label, BASELINE))
+        for row in failed[failed["label"] == side].itertuples()
     )

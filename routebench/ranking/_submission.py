@@ -3,7 +3,7 @@
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -251,7 +251,12 @@ def _needed(spec: str) -> list[str]:
 
 def _root_of(spec: str) -> Path:
     """The file or folder that a plug-in's text names."""
-    return Path(os.path.realpath(spec.partition(".py:")[0] + ".py" if ".py:" in spec else spec))
+    return Path(os.path.realpath(_file_of(spec)))
+
+
+def _file_of(spec: str) -> str:
+    """The file or folder that a plug-in's text names, as it names it."""
+    return spec.partition(".py:")[0] + ".py" if ".py:" in spec else spec
 
 
 def _own_spec(spec: str) -> str:
@@ -290,7 +295,8 @@ def about_of(folder: Path) -> tuple[dict[str, Any], str]:
     files = content.get("files")
     if not isinstance(files, dict) or not {*PACKED, SETTINGS} <= files.keys():
         raise UserError(f"{str(folder)!r}: expected a list of files with {', '.join(PACKED)} and {SETTINGS}")
-    for name in (*files, content["plugin"].partition(".py:")[0]):
+    _expect_code(folder, content["plugin"], files)
+    for name in files:
         parts = PurePosixPath(name).parts
         if not parts or PurePosixPath(name).is_absolute() or ".." in parts or "\\" in name or name != shown(name):
             raise UserError(f"{str(folder)!r}: {ABOUT} names a file {name!r:.80} outside the submission")
@@ -300,6 +306,20 @@ def about_of(folder: Path) -> tuple[dict[str, Any], str]:
         if _sum(folder / name) != known:
             raise UserError(f"{str(folder)!r}: {name} is missing, or has changed since it was submitted")
     return content, seal
+
+
+def _expect_code(folder: Path, plugin: str, files: Iterable[str]) -> None:
+    """Checks that a submission's code is among the files that it lists.
+
+    Args:
+        folder: the submission.
+        plugin: what it names as its code.
+        files: the names of its files.
+    """
+    code = PurePosixPath(_file_of(plugin))
+    if code.parts[:1] != (PLUGIN,) or not any(PurePosixPath(name).is_relative_to(code) for name in files):
+        told = f"expected the code in {PLUGIN}/ that it lists, got {plugin!r:.80}"
+        raise UserError(f"{str(folder)!r}: {ABOUT}: plugin: {told}")
 
 
 def _fault_of_text(name: str, value: object) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import routebench
 from routebench import Routed, RoutingMethod, Votes, ranking
-from routebench.analysis import MISSING, Verdict, open_folder
+from routebench.analysis import MISSING, Method, Verdict, open_folder
 from routebench.analysis.comparison import comparison_of, contenders_of
 from routebench.engine.results import Store
 from routebench.errors import UserError
@@ -178,6 +178,20 @@ def test_no_verdict_favours_a_method_where_uniform_routing_lost_seeds(board, ran
     if side == "here":
         assert f"Uniform routing, seed {worst.identity.seed}: failed: OSError: no" in ranking.told(found)
         assert next(row.gain.kind for row in found.rows if row.is_mine) == MISSING
+
+
+def test_a_run_without_a_result_is_told_by_its_method(board, ranked, tmp_path):
+    shutil.copytree(ranked[1], tmp_path / "lost")
+    store = Store(tmp_path / "lost")
+    for label in ("sharper", "uniform"):
+        one = next(record for record in store.records() if (record.label, record.identity.seed) == (label, 1))
+        store.write_record(replace(one, status="failed", reason="OSError: no", metrics=[], files=None, arrays=None), {})
+    _, _, found = standing(board, store.path)
+    assert found.reasons == (
+        "Sharper, seed 1: failed: OSError: no",
+        "Uniform routing, seed 1: failed: OSError: no",
+    )
+    assert str(Method.of("sharper", 2)) == "Sharper, T = 2"
 
 
 def test_other_settings_of_the_baseline_are_refused(board, ranked):

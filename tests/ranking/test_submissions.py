@@ -361,10 +361,20 @@ def test_changed_code_in_a_submission_is_found(folder, verify):
     ("change", "told"),
     [
         (lambda content: content.update(format=9), "format 1, got 9"),
-        (lambda content: content.update(plugin="../sharper.py"), "outside the submission"),
+        *(
+            (lambda content, plugin=plugin: content.update(plugin=plugin), "expected the code in plugin/ that it lists")
+            for plugin in (
+                "../sharper.py",
+                "1",
+                "/",
+                "settings.json",
+                "plugin/absent.py",
+                "plugin/../plugin/sharper.py",
+            )
+        ),
         (lambda content: content["files"].update({"/etc/passwd": "0"}), "outside the submission"),
         (lambda content: content["files"].pop("settings.json"), "list of files"),
-        (lambda content: content["files"].pop("plugin/sharper.py"), "not among the files that it lists"),
+        (lambda content: content["files"].pop("plugin/sharper.py"), "expected the code in plugin/ that it lists, got"),
         (lambda content: content.update(board="quik"), "did you mean 'quick'"),
         (lambda content: content.update(board="sent/plugin/easy.toml:quick"), "expected a board of others, got 'sent/"),
     ],
@@ -619,6 +629,24 @@ def test_a_submission_under_another_name_than_that_of_its_code_is_refused(folder
         ranking.entry_of(folder / "sent", board[1])
 
 
+def test_a_name_of_the_method_that_its_runs_do_not_have_is_left_out_of_the_board(folder, board):
+    """Its page would show it."""
+    reseal(folder, lambda content: content.update(method="sharper[sharpness=1.0]"))
+    ranking.entry_of(folder / "sent", board[1])
+    for name in ("em", "sharper-than-all", "em[sharpness=1.0]"):
+        reseal(folder, lambda content, name=name: content.update(method=name))
+        with pytest.raises(UserError, match=re.escape(f"it names its method {name!r}, and its runs are of 'sharper'")):
+            ranking.entry_of(folder / "sent", board[1])
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_trial_without_a_record_is_told_in_one_line(folder, board):
+    repacked(folder, failed)
+    with pytest.raises(UserError, match="1 of 8 planned runs have no record") as raised:
+        ranking.entry_of(folder / "sent", board[1])
+    assert "\n" not in str(raised.value)
+
+
 def test_settings_other_than_those_of_the_runs_are_left_out_of_the_board(folder, board):
     with_settings(folder, lambda choice: {**choice, "score": 99.0})
     with pytest.raises(UserError, match="6 runs have other settings than it says were chosen"):
@@ -681,6 +709,39 @@ def without_numbers(folder):
 def with_trials_of_others(folder):
     """Trials that were made with other settings than they say to try."""
     as_if_of(folder, lambda known: replace(known, training={**known.training, "learning_rate": 0.5}), trials=True)
+
+
+def otherwise(folder, *, trials, **changed):
+    """Trials, or runs, of the method with other facts than what is beside them."""
+    tables = {name: value for name, value in changed.items() if isinstance(value, dict)}
+
+    def other(known):
+        return replace(known, **changed | {name: {**getattr(known, name), **one} for name, one in tables.items()})
+
+    as_if_of(folder, other, trials=trials)
+
+
+OTHERWISE = {
+    "epochs": (True, {"training": {"epochs": 30}}, "trial .* was made with another epochs than run"),
+    "batch": (True, {"training": {"batch_size": 1}}, "trial .* was made with another batch_size than run"),
+    "version": (True, {"suite_version": 9}, "trial .* was made with another suite_version than run"),
+    "code": (True, {"source": "0" * 16}, "trial .* was made with another source than run"),
+    "sharpness": (True, {"method_params": {"sharpness": 9.0}}, "trial .* was made with another sharpness than run"),
+    "tuned by the test": (False, {"method_params": {"sharpness": 9.0}}, "with another sharpness than run"),
+    "network": (False, {"model_params": {"weight_std": 9.0}}, "run .* was made with another weight_std than uniform"),
+    "images": (False, {"data_fingerprint": "0" * 16}, "run .* with another data_fingerprint than uniform routing"),
+    "all images": (False, {"training": {"train_on": "all"}}, "run .* with another train_on than uniform routing"),
+    "suite": (False, {"suite_version": 9}, "run .* was made with another suite_version than uniform routing"),
+    "seeds": (True, {"seed": 7}, "its 2 trials are not those of a suite"),
+}
+
+
+@pytest.mark.parametrize(("trials", "changed", "told"), OTHERWISE.values(), ids=OTHERWISE)
+def test_what_was_made_otherwise_than_what_is_beside_it_is_left_out_of_the_board(folder, board, trials, changed, told):
+    """A method may be good by what others did not have, or by what its trials did not try."""
+    otherwise(folder, trials=trials, **changed)
+    with pytest.raises(UserError, match=told):
+        ranking.entry_of(folder / "sent", board[1])
 
 
 @pytest.mark.parametrize(
@@ -806,6 +867,18 @@ def test_the_board_leaves_out_what_is_damaged_and_says_so(folder, board, routebe
     )
     page = (folder / "board.html").read_text()
     assert "1 of 2 submissions" in page and "Left out: " in page
+
+
+def test_a_submission_whose_page_cannot_be_written_is_not_taken_for_damaged(folder, board, routebench_in):
+    (folder / "submissions").mkdir()
+    shutil.move(folder / "sent", folder / "submissions" / "sent")
+    assert board_page(routebench_in, board, "submissions").code == 0
+    before, (own,) = (folder / "board.html").read_text(), folder.glob("board.sent*.html")
+    own.unlink()
+    own.mkdir()
+    found = board_page(routebench_in, board, "submissions")
+    assert found.code == 2 and f"cannot be written to '{own.name}': it is a folder" in found.error
+    assert found.error.count("\n") == 1 and (folder / "board.html").read_text() == before
 
 
 def test_submissions_with_similar_names_have_pages_of_their_own(folder, board, routebench_in):

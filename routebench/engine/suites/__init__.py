@@ -9,11 +9,13 @@ from routebench.engine.suites._planning import Asked, make_plans
 from routebench.engine.suites._points import expect_name
 from routebench.engine.suites._settings import ChosenPoint, ChosenSettings, digest_of
 from routebench.engine.suites._suite import load_suite
-from routebench.engine.suites._tuning import FIRST_SEED, settled
+from routebench.engine.suites._tuning import FIRST_SEED, OF_METHOD, OF_MODEL, settled
 
 __all__ = [
     "FIRST_SEED",
     "METHOD",
+    "OF_METHOD",
+    "OF_MODEL",
     "Asked",
     "Cell",
     "Choices",
