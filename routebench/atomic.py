@@ -87,7 +87,9 @@ def write_bytes(file: Path, content: bytes) -> None:
     _replace(file, content)
 
 
-def write_output(file: Path, content: str | bytes, what: str, *, named: bool = True) -> None:
+def write_output(
+    file: Path, content: str | bytes, what: str, *, named: bool = True, keeps_settings: bool = False
+) -> None:
     """Writes a file that the user asked for, in one step, with the folders that it needs.
 
     Args:
@@ -95,6 +97,7 @@ def write_output(file: Path, content: str | bytes, what: str, *, named: bool = T
         content: text is written as UTF-8.
         what: what it is, for the message.
         named: whether the user named the place; in any other, a link, a pipe or a device is refused.
+        keeps_settings: whether it holds chosen settings, which a results folder has by names of theirs.
 
     Raises:
         UserError: it cannot be written there. The old file stays.
@@ -106,7 +109,7 @@ def write_output(file: Path, content: str | bytes, what: str, *, named: bool = T
         if is_stream(target):
             target.write_bytes(written)
             return
-        if target.name.endswith(SETTINGS) and _is_results(target.parent):
+        if target.name.endswith(SETTINGS) and _is_results(target.parent) and not keeps_settings:
             raise UserError(_refused(what, file, "a results folder has chosen settings by such names", "-o"))
         with made_folder(target.parent):
             _clear_unfinished(target)

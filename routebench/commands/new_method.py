@@ -34,14 +34,11 @@ TEMPLATES = Path(__file__).parents[1] / "templates"
 def command(name: str, folder: Path, plugins: tuple[str, ...]) -> None:
     """Write a file with a routing method to start from, and a test."""
     from routebench import atomic
+    from routebench.received import text_in
 
     module = _module_of(name, folder)
     _expect_free(name, plugins)
     file, test = folder / f"{module}.py", folder / f"test_{module}.py"
-    for path in (file, test):
-        atomic.expect_place(path, "the method" if path == file else "its test")
-        if path.exists():
-            raise UserError(f"{str(path)!r} is there already; move it, or choose another name, or folder with -o")
     words = {
         "name": name,
         "words": name.replace("-", " ").capitalize(),
@@ -50,13 +47,18 @@ def command(name: str, folder: Path, plugins: tuple[str, ...]) -> None:
         "test_file": test.name,
     }
     texts = {file: _rendered("method.py.jinja", words), test: _rendered("test_method.py.jinja", words)}
+    for path, text in texts.items():
+        atomic.expect_place(path, "the method" if path == file else "its test")
+        if path.exists() and text_in(path) != text:  # left by a call that was killed
+            raise UserError(f"{str(path)!r} is there already; move it, or choose another name, or folder with -o")
+    new = [path for path in texts if not path.exists()]
     with atomic.made_folder(folder):
         try:
             for path, text in texts.items():
                 atomic.write_output(path, text, "the method" if path == file else "its test")
-        except UserError:
-            for path in texts:
-                path.unlink(missing_ok=True)  # there was none
+        except BaseException:
+            for path in new:
+                path.unlink(missing_ok=True)
             raise
     plugin = shown(shlex.quote(str(file)))
     tell(f"wrote {shown(file)} and {shown(test)}; next:")

@@ -62,11 +62,9 @@ def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
     left = 0
     for planned in call:  # all trials, then repeats of the best
         left = _run(planned)
-    preset = str(asked["preset"])
-    file = write or planned.store.path / f"{planned.suite}.{preset}.settings.json"
     with options.warning_of(call.store):
         call.store.tell_gone()
-        _choose(planned, file, left)
+        _choose(planned, write, f"{planned.suite}.{asked['preset']}.settings.json", left)
     if left:
         sys.exit(SOME_FAILED)
 
@@ -102,16 +100,21 @@ def _run(planned: "PlannedRun") -> int:
     return counts.left + counts.failed
 
 
-def _choose(planned: "PlannedRun", file: Path, left: int) -> None:
-    """Writes the chosen settings and shows them."""
+def _choose(planned: "PlannedRun", write: Path | None, name: str, left: int) -> None:
+    """Writes the chosen settings where it was asked for, else by this name to the results folder, and shows them."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from routebench import atomic
     from routebench.engine.tuning import at_ends, choose_beside
 
     settings = choose_beside(planned.plan, planned.store)
-    settings.write(file)
+    file = write or planned.store.path / name
+    if write is None:
+        settings.write(file)
+    else:
+        atomic.write_output(file, settings.written, "settings", keeps_settings=True)
     table = Table(
         "configuration", "T", "score (%)", "trial", "diverged", "failed", "settings", box=None, pad_edge=False
     )

@@ -1,5 +1,7 @@
 """The best trials of every entry run again with other seeds, before one is chosen."""
 
+import os
+import threading
 from dataclasses import replace
 
 import pytest
@@ -167,3 +169,16 @@ def test_the_command_runs_trials_and_then_repeats(parts, tmp_path, capfd):
     assert call("status").out.startswith("tuned, trials for preset quick, ")
     again = call(*how, "--jobs", 1, "--no-isolate")
     assert f": {4 * ENTRIES} trials, {4 * ENTRIES} done before (nothing to run)" in again.out, again.error
+    written = (tmp_path / "results" / "tuned.quick.settings.json").read_text()
+    (tmp_path / "link.json").symlink_to("chosen.json")
+    (tmp_path / "chosen.json").write_text("")
+    os.mkfifo(tmp_path / "pipe")
+    read = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_text()), daemon=True)
+    reader.start()
+    for name in ("link.json", "pipe", "results/mine.settings.json"):
+        assert call(*how, "--jobs", 1, "--no-isolate", "-o", name).code == 0
+    reader.join()
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link.json").is_symlink(), "a device stays one, too"
+    assert [(tmp_path / name).read_text() for name in ("chosen.json", "results/mine.settings.json")] == [written] * 2
+    assert read == [written]

@@ -63,6 +63,32 @@ def test_on_a_full_disk_it_writes_both_files_or_none(call, tmp_path, monkeypatch
     assert call("new-method", "my-agreement", "-o", "made").code == 0
 
 
+@pytest.mark.parametrize("reason", [KeyboardInterrupt, None])
+def test_stopped_between_its_files_it_goes_on(call, tmp_path, monkeypatch, reason):
+    """An interruption leaves neither; a kill leaves the first, as it was to be."""
+    assert call("new-method", "my-agreement", "-o", "made").code == 0
+    files = {file.name: file.read_text() for file in (tmp_path / "made").iterdir()}
+    for file in (tmp_path / "made").iterdir():
+        if reason or file.name.startswith("test_"):
+            file.unlink()
+    if reason:
+        left = iter([None])
+
+        def sync(descriptor):
+            if not next(left, True):
+                return
+            raise reason
+
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", sync)
+            assert call("new-method", "my-agreement", "-o", "made").code == 130
+        assert not [*(tmp_path / "made").iterdir()]
+    assert call("new-method", "my-agreement", "-o", "made").code == 0
+    assert files == {file.name: file.read_text() for file in (tmp_path / "made").iterdir()}
+    (tmp_path / "made" / "my_agreement.py").write_text("mine")
+    assert "is there already" in call("new-method", "my-agreement", "-o", "made").error
+
+
 def test_what_it_writes_is_in_order(written):
     """Formatted, typed, and its own test passes."""
     _, file = written

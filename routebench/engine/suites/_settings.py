@@ -106,13 +106,18 @@ class ChosenSettings:
     repeats: Natural = 0
     fingerprint: Annotated[str, text("a fingerprint")] = ""
 
-    def write(self, file: Path) -> None:
-        """Writes them as JSON, sealed by a checksum."""
+    @property
+    def written(self) -> str:
+        """Them as JSON, sealed by a checksum."""
         choices = [{key: one for key, one in asdict(choice).items() if (key, one) != ("trials", "")}
                    for choice in self.choices]  # fmt: skip
         content = {key: one for key, one in asdict(self).items() if (key, one) != ("fingerprint", "")}
+        return checksum.sealed({"rule": RULE, **content, "choices": choices}) + "\n"
+
+    def write(self, file: Path) -> None:
+        """Writes them in a folder of routebench's own."""
         with made_folder(file.parent):
-            write_text(file, checksum.sealed({"rule": RULE, **content, "choices": choices}) + "\n")
+            write_text(file, self.written)
 
     @classmethod
     def read(cls, file: Path, suite: str) -> "ChosenSettings":
