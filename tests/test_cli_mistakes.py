@@ -158,6 +158,13 @@ def test_what_stands_where_a_folder_must_be_is_told_before_anything_is_made(call
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 
+def test_a_pipe_in_place_of_a_plug_in_is_told_by_its_kind(call, tmp_path):
+    os.mkfifo(tmp_path / "there")
+    done = call("check", "mine", "--plugin", "there")
+    told = "Error: plug-in 'there': expected a Python file or a folder, got a pipe; name another\n"
+    assert (done.code, done.error) == (2, told)
+
+
 IN_PLACE_OF_RESULTS = [
     ("export", "own", "-o", "own/records.parquet"),
     ("export", "own", "-o", "results/records.parquet"),

@@ -34,7 +34,7 @@ class BoardEntry:
     Args:
         row: its numbers.
         cells: its texts, but for the link to its code.
-        page: the file of its own page; empty for published rows.
+        page: the file of its own page; empty for published rows, and beside a pipe or a device.
         code: the address of its code; empty where none is told.
     """
 
@@ -74,7 +74,7 @@ def write_board(
             left_out.append(str(error))
         else:
             entries += [_with_page(page, folder, *found)] if found else []
-    count = sum(bool(entry.page) for entry in entries)
+    count = sum(entry.row.is_mine for entry in entries)
     entries.sort(key=_order)
     title = f"Board {board.part[0]}, {board.part[1]}: methods by their gain over uniform routing"
     text = rendered(
@@ -129,11 +129,12 @@ def _read(folder: Path, board: Board, beside: Path | None) -> tuple[Mapping[str,
 def _with_page(
     page: Path, folder: Path, about: Mapping[str, Any], standing: Standing, settings: Settings
 ) -> BoardEntry:
-    """The row of a submission, whose own page is written beside the board's."""
+    """The row of a submission, whose own page is written beside the board's, unless that is a pipe or a device."""
     row = next(row for row in standing.rows if row.is_mine and row.method == standing.mine)
-    own = page.with_name(f"{page.stem}.{figures.as_id(folder.name)}.html")
-    write_page(standing, own, _facts(about), settings)
-    return BoardEntry(row, _cells(row, about.get("date", ""), about["who"]), own.name, _address(about))
+    own = "" if atomic.is_stream(page) else f"{page.stem}.{figures.as_id(folder.name)}.html"
+    if own:
+        write_page(standing, page.with_name(own), _facts(about), settings)
+    return BoardEntry(row, _cells(row, about.get("date", ""), about["who"]), own, _address(about))
 
 
 def _facts(about: Mapping[str, Any]) -> dict[str, str]:

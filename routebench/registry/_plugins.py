@@ -27,6 +27,7 @@ from types import ModuleType
 from typing import Any
 
 from routebench.errors import UserError, nearest
+from routebench.received import kind_of as kind_of_file
 from routebench.received import permitted, text_in
 from routebench.registry._folders import KINDS, bundles, python_files, without
 from routebench.registry._importing import PREFIX, forget, import_file, let_be_imported, module_name, package_name
@@ -446,7 +447,7 @@ def _plugin(spec: str) -> Plugin:
         raise UserError(f"plug-in {shown!r}: expected a Python file or a folder, got no such file; check the path")
     if not (path.is_dir() or path.is_file()):
         raise UserError(
-            f"plug-in {shown!r}: expected a Python file or a folder, got {kind_of(path.stat())}; name another"
+            f"plug-in {shown!r}: expected a Python file or a folder, got {kind_of_file(path.stat())}; name another"
         )
     if path.is_dir() and name:
         raise UserError(f"plug-in {spec!r}: expected a file before the colon, got a folder; name the file, or no name")

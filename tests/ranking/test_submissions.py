@@ -1,8 +1,10 @@
 """Submissions: what is refused when they are made, and what a verifier sees of one that was tampered with."""
 
 import json
+import os
 import re
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -879,6 +881,22 @@ def test_a_submission_whose_page_cannot_be_written_is_not_taken_for_damaged(fold
     found = board_page(routebench_in, board, "submissions")
     assert found.code == 2 and f"cannot be written to '{own.name}': it is a folder" in found.error
     assert found.error.count("\n") == 1 and (folder / "board.html").read_text() == before
+
+
+def test_nothing_is_written_beside_a_board_that_goes_to_a_pipe(folder, board, routebench_in):
+    """Beside a device lie those of the system."""
+    (folder / "submissions").mkdir()
+    shutil.move(folder / "sent", folder / "submissions" / "sent")
+    os.mkfifo(folder / "pipe.html")
+    read = []
+    reader = threading.Thread(target=lambda: read.append((folder / "pipe.html").read_text()), daemon=True)
+    reader.start()
+    before = {*folder.iterdir()}
+    found = board_page(routebench_in, board, "submissions", "-o", "pipe.html")
+    assert (found.code, found.out) == (0, "board: pipe.html, with 1 submissions\n"), found
+    reader.join()
+    assert {*folder.iterdir()} == before and (folder / "pipe.html").is_fifo()
+    assert re.findall(r'<tr data-kind="submitted".*?<th scope="row">([^<]+)', read[0]) == ["★ Sharper"]
 
 
 def test_submissions_with_similar_names_have_pages_of_their_own(folder, board, routebench_in):
