@@ -43,7 +43,7 @@ FILE = "published.csv"
 ADDED = ("rounding", "spread")
 COORDINATE = re.compile(r"iterations=(best of )?[1-9]\d{0,8}(,[1-9]\d{0,8})*|(?!iterations=)[^=]+=.*")
 """The form of each coordinate in column `at`."""
-NUMBERS = {"value": r"-?[0-9]+(\.[0-9]+)?", "uncertainty": r"([0-9]+(\.[0-9]+)?)?", "iterations": "[0-9]{0,9}"}
+NUMBERS = {"value": r"-?[0-9]+(\.[0-9]+)?", "uncertainty": r"([0-9]+(\.[0-9]+)?)?", "iterations": r"([1-9][0-9]{0,8})?"}
 """The form of the cells of a column; all but `value` may be empty."""
 COLUMNS = (
     *("id", "source", "citation", "where", "dataset", "data", "printed_method", "method", "model", "variant"),
@@ -222,16 +222,22 @@ def _row(file: Path, number: int, header: list[str], line: list[str]) -> Mapping
             told = " or ".join(repr(word) if word else "nothing" for word in words)
             raise UserError(f"{where}, column {name}: expected {told}, got {row[name]!r}; correct it")
     low, high = _range_of(row)
-    if not (low <= float(row["value"]) <= high and math.isfinite(float(row["value"]))):
-        raise UserError(
-            f"{where}, column value: expected a number from {low:g} to {high:g} in unit {row['unit']!r}, got "
-            f"{row['value']:.20}; correct one of them"
-        )
-    if wrong := [one for one in row["at"].split(";") if one and not COORDINATE.fullmatch(one)]:
+    for name, least, most in (("value", low, high), ("uncertainty", 0.0, high - low)):
+        printed = float(row[name] or 0)
+        if not (least <= printed <= most and math.isfinite(printed)):
+            raise UserError(
+                f"{where}, column {name}: expected a number from {least:g} to {most:g} in unit {row['unit']!r}, got "
+                f"{row[name]:.20}; correct one of them"
+            )
+    at = [one for one in row["at"].split(";") if one]
+    if wrong := [one for one in at if not COORDINATE.fullmatch(one)]:
         raise UserError(
             f"{where}, column at: expected COLUMN=VALUE, such as split=test, iterations=3 or iterations=best of 1,2,3, "
             f"got {wrong[0]!r}; correct it"
         )
+    columns = [one.partition("=")[0] for one in at]
+    if twice := [name for name in columns if columns.count(name) > 1]:
+        raise UserError(f"{where}, column at: expected each column once, got {twice[0]!r} twice; take one out")
     return row
 
 
