@@ -81,6 +81,12 @@ def test_what_no_tuning_wrote_is_refused_by_its_key(suite, settings, tmp_path):
         ({**written, "choices": [{**first, "point": [1]}]}, r"key 'choices\[0\].point': expected a table, got \[1\]"),
         ({**written, "choices": [{**first, "point": {"learning_rat": 1}}]}, "did you mean 'learning_rate'"),
         ({**written, "choices": [{**first, "point": {"learning_rate": "1"}}]}, "learning_rate': expected a number"),
+        ({**written, "trials": 9999}, f"key 'trials': expected at most the {settings.planned} planned, got 9999"),
+        ({**written, "planned": settings.trials - 1}, f"expected at most the {settings.trials - 1} planned, got"),
+        (
+            {**written, "choices": [{**first, "trial": settings.trials}]},
+            r"choices\[0\].trial.: expected one of \d+ tri",
+        ),
         ({**written, "trials": 10**400}, "key 'trials': expected integers of at most 64 bits"),
         ({**written, "choices": [{**first, "score": float("nan")}]}, "score': expected a number, got nan"),
         ({**written, "choices": [{**first, "point": {"method.sizes": 1}}]}, "has no hyperparameter 'sizes'"),

@@ -19,6 +19,7 @@ from routebench.engine.suites._toml import TABLE, Place, each, legal, read_table
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, settled, values
 from routebench.errors import UserError, nearest
 from routebench.plain import fault_of
+from routebench.quantities import plural
 from routebench.received import from_json, read_plain
 from routebench.recipe import LEGAL
 
@@ -140,8 +141,13 @@ class ChosenSettings:
         if told := fault_of(content):
             raise place.wrong(told)
         found = read_table(cls, content, place, also=["rule"])
+        if found.trials > found.planned:
+            raise place.below("trials").wrong(f"expected at most the {found.planned} planned, got {found.trials}")
         entries = [choice.entry for choice in found.choices]
-        for choice in found.choices:
+        for number, choice in enumerate(found.choices):
+            if choice.trial >= found.trials:
+                told = f"expected one of {plural(found.trials, 'trial')}, counted from 0, got {choice.trial}"
+                raise place.below(f"choices[{number}].trial").wrong(told)
             if entries.count(choice.entry) > 1:
                 raise place.wrong(f"expected one choice for {choice.title} on {choice.model}, got two")
         return found
