@@ -109,7 +109,7 @@ def main() -> NoReturn:
     except (click.Abort, KeyboardInterrupt) as error:
         terminated = isinstance(error, Terminated) or isinstance(error.__cause__, Terminated)
         told = "terminated" if terminated else "interrupted"
-        click.echo(f"{told}; run the same command again: runs that finished are kept", err=True)
+        click.echo(f"{told}; run the same command again: what is finished is kept", err=True)
         sys.exit(TERMINATED if terminated else INTERRUPTED)
     except Exception:  # noqa: BLE001  # else Python ends with 1, which says that something got worse
         traceback.print_exc()

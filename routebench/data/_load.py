@@ -194,11 +194,15 @@ def loader_of(name: str) -> tuple[str, str]:
 
 def _read(name: str) -> Dataset[Any]:
     kind, path = registered(name)
-    if kind != name:
-        data = datasets[kind](path)
-    else:
+    if kind == name:
         _expect_no_path(name)
-        data = datasets[name]()
+    loader = datasets[kind]
+    try:
+        data = loader() if kind == name else loader(path)
+    except UserError as error:  # of what a plug-in builds, which does not know its name
+        if type(error) is not UserError or datasets.origin(kind) == SHIPPED or name in str(error):
+            raise
+        raise UserError(f"data set {name!r}: {error}") from error
     if not isinstance(data, Dataset):
         raise UserError(f"data set {name!r}: expected its loader to return a routebench.data.Dataset, got {data!r:.80}")
     if datasets.origin(kind) != SHIPPED:

@@ -385,8 +385,9 @@ def _claim(partial: Path, known: Path, layout: _Layout) -> None:
     partial.unlink(missing_ok=True)
     room, folder = shutil.disk_usage(partial.parent).free, shown(partial.parent)
     needed = f"expected room for {math.ceil(layout.room / 1e6):,} MB in {folder}"  # more than what is told to be there
+    way = "free some, or write elsewhere with -o, or with ROUTEBENCH_CACHE for the cache"
     if room < layout.room:
-        raise UserError(f"{needed}, got {room // 10**6:,} MB; free some, or write elsewhere with -o")
+        raise UserError(f"{needed}, got {room // 10**6:,} MB; {way}")
     try:
         with partial.open("wb") as opened:
             if hasattr(os, "posix_fallocate"):
@@ -397,7 +398,7 @@ def _claim(partial: Path, known: Path, layout: _Layout) -> None:
     except (OSError, StoreFull) as error:
         partial.unlink(missing_ok=True)
         if isinstance(error, StoreFull) or error.errno in {*FULL, errno.EINVAL}:
-            raise UserError(f"{needed}, got less; free some, or write elsewhere with -o") from error
+            raise UserError(f"{needed}, got less; {way}") from error
         raise
 
 

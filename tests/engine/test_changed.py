@@ -39,7 +39,7 @@ def expect_changed(record, told):
 def test_images_that_change_before_a_cell_give_no_number(of_pictures, pictures, run_all, store):
     (pictures / "left" / "000.png").unlink()
     (record,) = run_all(of_pictures.cells[:1])
-    expect_changed(record, f"the images of folder:{pictures} are others than when the run was planned")
+    expect_changed(record, f"the items of folder:{pictures} are others than when the run was planned")
     assert status_of(of_pictures, store).failed == [of_pictures.cells[0]]
 
 
@@ -51,7 +51,7 @@ def test_images_that_change_during_a_cell_give_no_number(of_pictures, pictures, 
 
     monkeypatch.setattr(_cell, "_sealed", meanwhile)
     (record,) = run_all(of_pictures.cells[:1])
-    expect_changed(record, "the images of")
+    expect_changed(record, "the items of")
 
 
 def test_an_edited_plugin_gives_no_number(suite_file, tmp_path, run_all):

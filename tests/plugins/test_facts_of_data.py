@@ -7,8 +7,10 @@ import pytest
 from routebench.analysis import open_folder
 from routebench.catalogue import facts_of_data, views_of
 from routebench.comparing._folders import read_side
+from routebench.data import load
 from routebench.engine.running import prepare
 from routebench.engine.suites._parts import NamedParts
+from routebench.errors import UserError
 from routebench.options import SuiteOptions
 from routebench.registry import datasets, load_plugin
 from tests.command import import_once
@@ -99,3 +101,31 @@ def test_a_plan_keeps_what_its_report_needs(write, tmp_path):
     assert "turntable" not in datasets.entries  # a process of its own has planned it
     (part,) = open_folder(tmp_path / "turntable").parts
     assert (part.views(40), read_side(tmp_path / "turntable").told["turntable"]["views"]) == (20, 20)
+
+
+BROKEN = """
+import torch
+from routebench.data import Dataset, Images, Tokens
+from routebench.registry import datasets
+
+def made(name, part):
+    return Dataset.of(name, ("a", "b"), part(60), part(40), "made up")
+
+@datasets.register("endless")
+def endless():
+    "Tokens that are no numbers."
+    return made("endless", lambda n: Tokens(torch.full((n, 3, 8), torch.nan), torch.arange(n) % 2))
+
+@datasets.register("bright:PATH")
+def bright(path):
+    "Images of the wrong type."
+    return made("bright", lambda n: Images(torch.rand(n, 1, 16, 16), torch.arange(n) % 2))
+"""
+
+
+@pytest.mark.parametrize("name", ["endless", "bright:of glass", "few:9:endless"])
+def test_a_fault_in_what_a_loader_builds_is_told_with_its_name(write, name):
+    load_plugin(str(write({"mine.py": BROKEN})))
+    with pytest.raises(UserError, match=rf"data set '{name.removeprefix('few:9:')}': .*expected ") as told:
+        load(name)
+    assert str(told.value).count("data set '") == 1

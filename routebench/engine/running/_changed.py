@@ -43,5 +43,5 @@ def expect_as_planned(cell: Cell, package: str) -> None:
     with contextlib.nullcontext() if trains else declared_where_missing():  # as it was planned
         found = load(known.data).fingerprint
     if found != known.data_fingerprint:
-        told = f"fingerprint {known.data_fingerprint} then, {found} now; a loader has to give the same each time"
-        raise Changed(f"the images of {known.data} are others than when the run was planned ({told}); {ANEW}")
+        told = f"fingerprint {known.data_fingerprint} then, {found} now; they have to be the same each time"
+        raise Changed(f"the items of {known.data} are others than when the run was planned ({told}); {ANEW}")
