@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -524,6 +525,26 @@ def test_what_was_forgotten_can_be_planned_again(bright, one):
     Store(one).forget("random")
     assert "random" not in {*Store(one).planned()["label"]}
     assert tables_of(measure(one, bright["a"].parent / "small.toml", range(2))) == before
+
+
+@pytest.mark.parametrize("reached", range(5))
+def test_what_was_forgotten_in_part_is_forgotten_by_the_same_command(one, monkeypatch, reached):
+    """Else results stay that no table shows, and a later suite takes them for done."""
+    keys = {*Store(one).planned().query("label == 'random'")["cell"]}
+    deeds = iter(range(99))
+
+    def removed(file, *, really=Path.unlink, **more):
+        if file.suffix in (".json", ".safetensors") and next(deeds) == reached:
+            raise KeyboardInterrupt
+        really(file, **more)
+
+    monkeypatch.setattr(Path, "unlink", removed)
+    with pytest.raises(KeyboardInterrupt):
+        Store(one).forget("random")
+    monkeypatch.undo()
+    assert sum(Store(one).forget("random").values()) == len(keys)
+    assert not keys & {file.stem for part in ("records", "arrays") for file in (one / part).iterdir()}
+    assert "random" not in {*Store(one).planned()["label"]}
 
 
 def left_alone(folder):

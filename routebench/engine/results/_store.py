@@ -423,15 +423,15 @@ class Store:
         try:
             if None in locks:
                 raise UserError(f"{label} is being measured in {str(self.path)!r}; stop that run first")
+            for key in gone:  # before the plans, without which the same command would not know them
+                for part in ("records", "arrays"):
+                    self._file(part, key).unlink(missing_ok=True)
             for file, content in held:
                 left = plans.without(content, gone)
                 if left["cells"] and left["plan"] != content["plan"]:
                     write_text(file.with_name(f"{left['plan']}.json"), checksum.sealed(left))
                 if left["plan"] != content["plan"]:
                     file.unlink()
-            for key in gone:
-                for part in ("records", "arrays"):
-                    self._file(part, key).unlink(missing_ok=True)
         finally:
             for lock in filter(None, locks):
                 lock.release()
