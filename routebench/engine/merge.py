@@ -29,7 +29,7 @@ from routebench.engine.results import (
 )
 from routebench.errors import UserError, one_line
 from routebench.quantities import few, plural
-from routebench.received import TENSORS, expect_folders, read_plain
+from routebench.received import TENSORS, expect_folders, permitted, read_plain
 
 SHARED_OTHERWISE = {"sequence", "cells", checksum.KEY}
 """Keys of a plan that may differ between folders: its place among the others, and runs that were added or forgotten."""
@@ -298,7 +298,7 @@ def _fits(stores: Sequence[Store], chosen: Mapping[str, tuple[Store, Record]]) -
     best: dict[str, tuple[int, str]] = {}
     found = {}
     for store in stores:
-        for place in sorted((store.files / "fits").glob("[!.]*")):
+        for place in sorted(permitted(store.files / "fits").glob("[!.]*")):
             sums = _sums(store, place) if is_key(place.name) else {}
             rank = -sum(used[f"fits/{place.name}/{name}", known] for name, known in sums.items()), digest(sums)
             if sums and rank < best.get(place.name, (1, "")):

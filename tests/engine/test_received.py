@@ -14,7 +14,7 @@ import routebench
 from routebench import atomic, catalogue, published, ranking, recipes
 from routebench.analysis.figures import save_svg
 from routebench.data import extracting, load
-from routebench.engine.results import Store, checksum, existing, unpack
+from routebench.engine.results import Store, checksum, existing, pack, unpack
 from routebench.engine.suites import ChosenSettings, load_suite
 from routebench.errors import UserError
 from routebench.received import NotPlain, from_json, open_plain, read_plain, text_in
@@ -306,6 +306,21 @@ def test_what_may_not_be_looked_at_is_not_called_missing(name, read):
         with without_rights(), pytest.raises(UserError, match=r"cannot read .+ \(Permission denied\); make it"):
             read(str(Path(closed, name)))
         Path(closed).chmod(0o700)
+
+
+@pytest.mark.parametrize("closed", ["plans", "records", "arrays", "fits", "fits/0123456789abcdef"])
+def test_a_part_of_results_that_may_not_be_looked_at_is_not_empty(place, closed):
+    """Else plans that cannot be read are none, and networks that cannot be read are left out of a pack in silence."""
+    with TemporaryDirectory() as folder:
+        results, new = shutil.copytree(place.results, Path(folder) / "results"), Path(folder) / "new"
+        (results / closed).mkdir(parents=True, exist_ok=True)
+        for above in (Path(folder), results):
+            above.chmod(0o777)
+        (results / closed).chmod(0)
+        with without_rights(), pytest.raises(UserError, match=rf"cannot read .+{closed}.+; make it readable"):
+            pack(existing(results).path, new, networks=True)
+        (results / closed).chmod(0o700)
+        assert not new.exists()
 
 
 def test_raw_outputs_that_may_not_be_looked_at_are_called_so(place):

@@ -152,9 +152,12 @@ def files_of(folder: Path) -> Path:
     """The folder with a results folder's files: itself, or for a pack a copy, made on first use.
 
     Raises:
-        UserError: a part of the folder is a link or no folder, the pack is damaged, or no cache folder is writable.
+        UserError: a part of the folder is a link, no folder or may not be read, the pack is damaged, or no cache folder
+            is writable.
     """
     expect_folders(folder, PARTS, "results folder")
+    for part in ENDINGS:
+        permitted(folder / part)  # `glob` finds nothing in what may not be looked at
     if not is_packed(folder):
         return folder
     sums = hashlib.sha256(b"".join(map(_sum, _held(folder))))
@@ -235,7 +238,7 @@ def _files(results: Path, part: str) -> list[Path]:
     """The files of a part of a results folder that a pack holds."""
     if part in ENDINGS:
         return sorted((results / part).glob(f"[!.]*{ENDINGS[part]}"))
-    found = sorted((results / part).glob("*/*"))
+    found = sorted(file for place in permitted(results / part).glob("*") for file in permitted(place).glob("*"))
     return [file for file in found if _OF_FIT.fullmatch(file.relative_to(results / part).as_posix())]
 
 
