@@ -297,7 +297,8 @@ def made_folder(*folders: Path) -> Iterator[None]:
 def filled(folder: Path, last: str) -> Iterator[Path]:
     """A folder to write into. Its content appears in another: all at once where that is new, else piece by piece.
 
-    A folder that is there stays what it is, such as the place where a disk is mounted.
+    A folder that is there stays what it is, such as the place where a disk is mounted. After an error, it has nothing
+    new.
 
     Args:
         folder: the other folder.
@@ -315,8 +316,16 @@ def filled(folder: Path, last: str) -> Iterator[Path]:
         return
     with unfinished(folder / last) as made:
         yield made
-        for name in sorted(os.listdir(made), key=lambda name: (name == last, name)):  # noqa: PTH208  # names
-            os.replace(made / name, folder / name)
+        names = sorted(os.listdir(made), key=lambda name: (name == last, name))  # noqa: PTH208  # names
+        new = [name for name in names if not os.path.lexists(folder / name)]
+        try:
+            for name in names:
+                os.replace(made / name, folder / name)
+        except BaseException:
+            for name in new:
+                if not os.path.lexists(made / name):
+                    os.replace(folder / name, made / name)
+            raise
 
 
 def expect_empty(folder: Path) -> None:

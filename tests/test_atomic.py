@@ -111,6 +111,32 @@ def test_a_folder_that_is_there_stays_and_a_new_one_appears_whole(tmp_path, is_t
     assert known in (None, folder.stat().st_ino) and [*folder.parent.iterdir()] == [folder]
 
 
+@pytest.mark.parametrize("reached", ["b", "c", "settings", "z"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_folder_that_is_there_has_nothing_new_after_an_error(tmp_path, monkeypatch, reached, error):
+    """Else the same command finds what it moved, and refuses the folder."""
+
+    def move(source, target, *, really=os.replace):
+        if Path(source).name == reached and Path(source).parent != tmp_path:
+            raise error
+        really(source, target)
+
+    def fill():
+        with filled(tmp_path, "b") as made:
+            (made / "c").mkdir()
+            for name in ("b", "settings", "z"):
+                (made / name).write_text("same")
+
+    (tmp_path / "settings").write_text("same")
+    monkeypatch.setattr(os, "replace", move)
+    with pytest.raises(type(error)):
+        fill()
+    assert [file.name for file in tmp_path.iterdir()] == ["settings"]
+    monkeypatch.undo()
+    fill()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["b", "c", "settings", "z"]
+
+
 def test_a_full_disk_is_told_by_the_folder_that_is_to_be_there(tmp_path):
     """Not by the hidden one that goes with the error."""
     with unfinished(tmp_path / "new") as made:
