@@ -12,7 +12,8 @@ import pytest
 from tests.command import Command
 from tests.data.pictures import save
 
-PACK = Path(__file__).parents[1] / "reports" / "grouping-quick"
+ROOT = Path(__file__).parents[1]
+PACK = ROOT / "reports" / "grouping-quick"
 BAD_SEEDS = ("0", "-1", "1.5", "", "a..b", "1...3", "-1..2", "3..", "..3", "1..2..3", "9" * 30)
 
 
@@ -127,6 +128,7 @@ FILE_IN_THE_WAY = [
     ("export", PACK, "-o", "file/out.csv"),
     ("report", PACK, "-o", "file/page.html"),
     ("compare", PACK, PACK, "-o", "file/out.txt"),
+    ("alternate", ROOT, ROOT, "--rounds", "2", "--results", "file"),
 ]
 
 
@@ -135,8 +137,8 @@ def test_a_file_where_a_folder_must_be_is_named_in_one_line(call, tmp_path, argu
     (tmp_path / "file").write_text("kept")
     code, out, error = call(*arguments)
     assert (code, out, error.count("\n")) == (2, "", 1)
-    assert "cannot be written to 'file" in error
-    assert "'file' is a file; choose another with -" in error
+    assert re.search("cannot be written to '[^ ]*file", error)
+    assert "file' is a file; choose another with -" in error
     assert (tmp_path / "file").read_text() == "kept"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -199,6 +201,35 @@ def test_nothing_is_written_where_results_are_kept(call, tmp_path, arguments):
     assert (code, out, error.count("\n")) == (2, "", 1), error
     assert re.search(r"cannot be written to '.*choose another with --?\w+\n$", error)
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
+
+
+FILES = [
+    ("export", PACK, "-o"),
+    ("compare", PACK, PACK, "-o"),
+    ("report", PACK, "--output"),
+    ("board", "-o"),
+    ("rank", "dynamic", "--dry-run", "-o"),
+    ("tune", "accuracy", "--dry-run", "--write"),
+    ("features", "efficientnet-lite0", "mnist5k", "-o"),
+    ("suite", "accuracy", "--dry-run", "--settings"),
+]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize("arguments", FILES, ids=[call[0] for call in FILES])
+def test_a_file_that_is_named_as_a_folder_is_one_line(call, tmp_path, arguments, is_there):
+    """`Path` takes the end away: a file of the folder's name was written."""
+    if is_there:
+        (tmp_path / "new.html").mkdir()
+    code, out, error = call(*arguments, "new.html/")
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert error.endswith(": expected a file, got 'new.html/', which names a folder; name a file in it\n")
+    assert [*tmp_path.rglob("*")] == [tmp_path / "new.html"] * is_there
+
+
+def test_a_folder_may_be_named_with_its_end(call, tmp_path):
+    assert call("publish", f"{PACK}/", "--unpack", "-o", "new/").code == 0
+    assert (tmp_path / "new" / "plans").is_dir()
 
 
 @pytest.mark.parametrize("command", ["report", "board"])

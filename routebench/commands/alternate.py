@@ -12,6 +12,7 @@ import click
 from annotated_types import Ge
 
 import routebench
+from routebench.atomic import expect_place
 from routebench.commands.options import NOTHING_MEASURED, SOME_FAILED, known, warn, whole
 from routebench.errors import UserError
 from routebench.registry import plugin_files
@@ -94,6 +95,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     if suite.endswith(".toml"):
         suite = os.path.realpath(suite)  # each side runs in its own folder
     _expect_of_a_round(options)
+    expect_place(results, "the rounds", "--results", folder=True)
 
     def check() -> None:
         keep_origin(results, origin_of_rounds(suite, preset, options, *(_now(*side, options) for side in sides)))

@@ -31,6 +31,11 @@ from routebench.terminal import Voice
 
 SOME_FAILED, NOTHING_MEASURED, FAULT, INTERRUPTED, TERMINATED = 3, 4, 70, 130, 143
 
+FILES = "FILE", "FILE.html"
+"""What the values of options that are files stand as in help."""
+ENDS_OF_FOLDERS = ("/", os.sep)
+"""Ends of a path that no file has; `Path` takes them away."""
+
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
@@ -42,6 +47,8 @@ class Typed(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it t
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value."""
+        if isinstance(value, str) and value.endswith(ENDS_OF_FOLDERS) and str(param and param.metavar) in FILES:
+            self.fail(f"expected a file, got {value!r}, which names a folder; name a file in it", param, ctx)
         try:
             return self.option.typed(value) if isinstance(value, str) else value
         except UserError as error:
