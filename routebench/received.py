@@ -50,7 +50,7 @@ def kind_of(known: os.stat_result) -> str:
 
 
 def permitted(path: Path, what: str = "") -> Path:
-    """A path that a user named, whether or not there is anything; of a folder, one whose content may be looked at.
+    """A path that a user named, whether or not there is anything; of a folder or a file, one that may be read.
 
     Of what may not be looked at, `Path.exists` says no, or raises, by the version of Python.
 
@@ -62,9 +62,12 @@ def permitted(path: Path, what: str = "") -> Path:
         UserError: the system does not let this user look at it.
     """
     try:
-        if stat.S_ISDIR(path.stat().st_mode):
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
             os.scandir(path).close()
             os.stat(f"{path}{os.sep}.")  # noqa: PTH116  # pathlib leaves the point out
+        elif stat.S_ISREG(mode):
+            path.open("rb").close()
     except PermissionError as error:
         named = what and f"{what}: "
         raise UserError(f"{named}cannot read {shown(path)} ({error.strerror}); make it readable") from error

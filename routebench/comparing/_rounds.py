@@ -17,7 +17,7 @@ from routebench.engine.origin import commit_of, files_behind, files_hash
 from routebench.engine.results import NOT_RUN, Store, digest
 from routebench.errors import UserError, shown
 from routebench.options import SuiteOptions, surroundings
-from routebench.received import from_json, read_plain
+from routebench.received import from_json, permitted, read_plain
 from routebench.registry import layout_of, plugins_of_environment
 
 KEPT = "rounds.json"
@@ -180,7 +180,7 @@ def _begun(results: Path, origin: RoundsOrigin) -> dict[str, int]:
 def _kept(file: Path) -> RoundsOrigin | None:
     """Reads the origin from a file; None without a file."""
     try:
-        content = from_json(read_plain(file)[0])
+        content = from_json(read_plain(permitted(file))[0])
         base, head = (RoundSide(**content.pop(side)) for side in SIDES)
         return RoundsOrigin(**content, base=base, head=head)
     except FileNotFoundError:

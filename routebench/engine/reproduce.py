@@ -104,7 +104,7 @@ def read_record(file: Path) -> Record:
         UserError: it holds no record, one of another schema version, or one that changed since it was written.
     """
     try:
-        text, _ = read_plain(file, named=True)
+        text, _ = read_plain(permitted(file), named=True)
         content = parsed(text)
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"record {str(file)!r}: expected a record's JSON, got a file that cannot be read") from error

@@ -276,7 +276,7 @@ def about_of(folder: Path) -> tuple[dict[str, Any], str]:
         UserError: it is no submission, of another format, or its files are not those that it lists.
     """
     try:
-        text = read_plain(permitted(folder) / ABOUT, named=True)[0]
+        text = read_plain(permitted(permitted(folder) / ABOUT), named=True)[0]
         content = from_json(text)
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"expected a submission, as `routebench submit` writes it, got {str(folder)!r}") from error

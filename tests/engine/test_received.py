@@ -13,7 +13,9 @@ import pytest
 import routebench
 from routebench import atomic, catalogue, published, ranking, recipes
 from routebench.analysis.figures import save_svg
+from routebench.comparing._rounds import _kept
 from routebench.data import extracting, load
+from routebench.engine.reproduce import read_record
 from routebench.engine.results import Store, checksum, existing, pack, unpack
 from routebench.engine.suites import ChosenSettings, load_suite
 from routebench.errors import UserError
@@ -306,6 +308,26 @@ def test_what_may_not_be_looked_at_is_not_called_missing(name, read):
         with without_rights(), pytest.raises(UserError, match=r"cannot read .+ \(Permission denied\); make it"):
             read(str(Path(closed, name)))
         Path(closed).chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("submission.json", lambda file: ranking.entry_of(file.parent)),
+        ("record.json", read_record),
+        ("rounds.json", _kept),
+        ("suite.toml", lambda file: load_suite(str(file))),
+        ("plugin.py", load_plugin),
+    ],
+)
+def test_a_file_that_may_not_be_read_is_not_called_something_else(name, read):
+    with TemporaryDirectory() as folder:
+        closed = Path(folder, name)
+        closed.write_text("{}")
+        closed.chmod(0)
+        closed.parent.chmod(0o755)
+        with without_rights(), pytest.raises(UserError, match=rf"cannot read .+{name} \(Permission denied\); make it"):
+            read(closed)
 
 
 @pytest.mark.parametrize("closed", ["plans", "records", "arrays", "fits", "fits/0123456789abcdef"])
