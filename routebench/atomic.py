@@ -112,7 +112,7 @@ def write_output(
         if target.name.endswith(SETTINGS) and _is_results(target.parent) and not keeps_settings:
             raise UserError(_refused(what, file, "a results folder has chosen settings by such names", "-o"))
         with made_folder(target.parent):
-            _clear_unfinished(target)
+            clear_unfinished(target)
             _replace(target, written)
     except (OSError, StoreFull) as error:
         reason = error.strerror if isinstance(error, OSError) else error.reason
@@ -263,7 +263,7 @@ def unfinished(target: Path) -> Iterator[Path]:
     Raises:
         OSError: no folder can be made.
     """
-    _clear_unfinished(target)
+    clear_unfinished(target)
     descriptor, made = _begin_folder(target)
     try:
         yield made
@@ -351,7 +351,7 @@ def clear_leftovers(folder: Path) -> None:
         _clear(file)
 
 
-def _clear_unfinished(target: Path) -> None:
+def clear_unfinished(target: Path) -> None:
     """Removes the unfinished files and folders of killed processes that made one file or folder."""
     for left in filter(_is_unfinished, target.parent.glob(f".{glob.escape(_begun(target))}.*.tmp")):
         _clear(left)

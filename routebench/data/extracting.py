@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from routebench.atomic import StoreFull, alone, made_folder, write_text
+from routebench.atomic import StoreFull, alone, clear_unfinished, made_folder, write_text
 from routebench.data.backbones import Pretrained
 from routebench.data.dataset import Dataset, Images
 from routebench.data.mapped import mapped
@@ -244,6 +244,7 @@ class _Extraction:
     def write(self) -> None:
         """Goes on where it was, and puts the file in place when all is done; what can never be done leaves nothing."""
         partial, known = self.beside(".partial"), self.beside(".partial.json")
+        clear_unfinished(known)
         done = self._begun(partial, known)
         try:
             digest = self._fill(known, self.layout.mapped(partial), done)

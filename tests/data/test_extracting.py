@@ -1,6 +1,7 @@
 """Features of frozen networks: what they are, and extractions that are killed, refused, and asked for by name."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from sklearn.datasets import load_sample_images
 from torch.nn import functional
 
 import routebench
+from routebench import atomic
 from routebench.atomic import StoreFull, alone
 from routebench.data import backbones, declared_where_missing, extract, extracted, extracting, load, pretrained
 from routebench.errors import UserError
@@ -154,6 +156,8 @@ def test_an_extraction_that_is_killed_twice_gives_the_same_bytes(tmp_path):
     subprocess.run([*call, str(whole)], check=True, timeout=300, capture_output=True)
     reached = [_killed_further(call, file) for _ in range(2)]
     assert reached == sorted(set(reached)) and reached[0] > 0, "each began where the last one was"
+    descriptor, _ = atomic._begin(file.with_name(f"{file.name}.partial.json"))
+    os.close(descriptor)  # as if it was killed while it wrote its note
     subprocess.run([*call, str(file)], check=True, timeout=300, capture_output=True)
     assert file.read_bytes() == whole.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["killed.safetensors", "whole.safetensors"]
