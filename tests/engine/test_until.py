@@ -131,6 +131,30 @@ def test_each_t_can_be_compared_with_the_first(tmp_path, parts):
         load_suite(str(file))
 
 
+@pytest.mark.parametrize(
+    ("old", "name", "told"),
+    [
+        ('"cnn"]', "cn", "unknown configuration 'cn'; did you mean 'cnn'"),
+        ('"uniform", ', "Uniform", "unknown configuration 'Uniform'; did you mean 'uniform'"),
+        ('"cnn"]', "sinkhorn-token-choice", "unknown configuration 'sinkhorn-token-choice'"),
+    ],
+)
+def test_a_comparison_with_what_the_suite_lacks_is_refused(tmp_path, parts, old, name, told):
+    """It was left out without a word, and all that was left was called pre-specified."""
+    file = tmp_path / "against.toml"
+    file.write_text(SUITE.replace(old, f'"{name}"{old[-1] if old[-1] == "]" else ", "}'))
+    with pytest.raises(UserError, match=rf"against\.toml: key 'primary\.against': {told}"):
+        plan(load_suite(str(file)), "quick", Choices())
+
+
+def test_a_comparison_may_name_what_a_preset_or_the_user_leaves_out(tmp_path, parts):
+    file = tmp_path / "without.toml"
+    file.write_text(SUITE.replace("[presets.quick]", '[presets.quick]\nwithout = ["cnn"]'))
+    assert all(
+        "cnn" not in one + other for one, other in named(plan(load_suite(str(file)), "quick", Choices()).primary_pairs)
+    )
+
+
 def test_trials_are_compared_with_nothing(suite):
     assert plan(suite, "quick", Choices(tuning=True)).primary_pairs == []
 

@@ -12,10 +12,11 @@ from routebench.engine.suites._lineup import Choices, Starter, line_up
 from routebench.engine.suites._parts import stamped
 from routebench.engine.suites._points import Point, expect_chosen, expect_few, expect_learnable, grid_of, points_of
 from routebench.engine.suites._settings import ChosenPoint, ChosenSettings
-from routebench.engine.suites._suite import Preset, Suite, load_suite
+from routebench.engine.suites._suite import CONTROLS, Preset, Suite, load_suite
+from routebench.engine.suites._suite import Entry as SuiteEntry
 from routebench.engine.suites._toml import Place
 from routebench.engine.suites._tuning import FairTuning, trials_of
-from routebench.errors import UserError
+from routebench.errors import UserError, nearest
 from routebench.quantities import written
 from routebench.received import text_in
 from routebench.registry import SHIPPED, datasets, protocols, suite_files
@@ -116,6 +117,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     """
     suite = suite.with_entries(preset_name)
     preset, starters = line_up(suite, preset_name, choices)
+    _expect_compared(suite, [*(one.entry for one in starters), *suite.methods, *suite.controls], choices.absent)
     if choices.tuning:
         return _plan_of_trials(suite, preset, starters, choices)
     preset, data, points = points_of(suite, preset, starters)
@@ -142,6 +144,16 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     made = _plan(suite, preset, cells, data, told)
     altered = _altered(suite, preset_name, choices, cells)
     return replace(made, half_width=half_width, changes=choices.unlike_file, altered=altered, tuned=tuned)
+
+
+def _expect_compared(suite: Suite, entries: Sequence[SuiteEntry], absent: Sequence[str]) -> None:
+    """Raises UserError for a pre-specified comparison with what neither runs nor is left out of these `entries`."""
+    names = {name for one in entries for name in (one.name, one.spec)}
+    known = {*CONTROLS, *absent, *names, *(f"{one.spec} ({one.variant})" for one in entries)}
+    for name in () if suite.primary is None else suite.primary.against:
+        if name not in known:
+            told = f"unknown configuration {name!r}{nearest(name, {*CONTROLS, *names})}"
+            raise Place(suite.file, "primary.against").wrong(told)
 
 
 def _altered(suite: Suite, preset_name: str, choices: Choices, cells: Sequence[Cell]) -> frozenset[Entry]:

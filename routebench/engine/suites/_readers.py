@@ -38,6 +38,11 @@ def text(said: str) -> Reader:
     return expect(said, _is_text)
 
 
+def line(said: str) -> Reader:
+    """A reader of text that fits into one line of a list or a table; `said` names what it is."""
+    return expect(f"{said}, in one line", lambda value: _is_text(value) and value.splitlines() == [value])
+
+
 def different(reader: Reader) -> Reader:
     """A reader of a list no two values of which are the same in a table, where numbers have six digits."""
 

@@ -51,6 +51,7 @@ from routebench.engine.suites._readers import (
     counts,
     different,
     first_seeds,
+    line,
     recipe_table,
     text,
 )
@@ -81,6 +82,9 @@ NAME = re.compile(rf"\w[\w-]{{0,{LONGEST - 1}}}")
 CONTROLS = ("uniform", "random")
 """Routing methods that every suite runs unasked, with one iteration of each iterative method."""
 
+_BEING_CHECKED: set[Path] = set()
+"""Files whose checks go on: the check of one reads the suite that it takes methods of, which may take some of it."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -99,15 +103,15 @@ class Entry:
         first_is: another configuration that is the same function as one iteration of this one, which is then not run.
     """
 
-    name: Annotated[str, text("the name of a method")]
+    name: Annotated[str, line("the name of a method")]
     params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
     iterations: Annotated[tuple[int, ...] | None, counts] = None
     training: Annotated[Mapping[str, Any], recipe_table] = field(default_factory=dict)
     training_of: Annotated[Mapping[str, Mapping[str, Any]], by_key(recipe_table)] = field(default_factory=dict)
     models: Annotated[Mapping[str, tuple[str, ...]], BESIDE] = field(default_factory=dict)
-    variant: Annotated[str, text("a few words")] = ""
+    variant: Annotated[str, line("a few words")] = ""
     model_params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
-    first_is: Annotated[str, text("the name of a method")] = ""
+    first_is: Annotated[str, line("the name of a method")] = ""
 
     @property
     def spec(self) -> str:
@@ -152,7 +156,7 @@ class Preset:
     """
 
     name: str
-    data: Annotated[str, text("the name of a data set")]
+    data: Annotated[str, line("the name of a data set")]
     models: Annotated[tuple[str, ...], NETWORKS, "model"]
     iterations: Annotated[tuple[int, ...], counts]
     seeds: Annotated[range, first_seeds]
@@ -162,9 +166,9 @@ class Preset:
     training_of: Annotated[Mapping[str, Mapping[str, Any]], by_key(recipe_table)] = field(default_factory=dict)
     variant_iterations: Annotated[tuple[int, ...] | None, counts] = None
     take: Count | None = None
-    settings: Annotated[str, text("the name of a file")] = ""
+    settings: Annotated[str, line("the name of a file")] = ""
     without: Annotated[tuple[str, ...], NAMES] = ()
-    entries_of: Annotated[str, text("the name of a suite")] = ""
+    entries_of: Annotated[str, line("the name of a suite")] = ""
 
     def grid(self, entry: Entry) -> tuple[int, ...]:
         """The iterations of a method that iterates.
@@ -186,9 +190,9 @@ class Page:
     `menu` is the title of another suite, behind whose tab it stands.
     """
 
-    title: Annotated[str, text("a title")]
-    paper: Annotated[str, text("the name of a paper")] = ""
-    menu: Annotated[str, text("a title")] = ""
+    title: Annotated[str, line("a title")]
+    paper: Annotated[str, line("the name of a paper")] = ""
+    menu: Annotated[str, line("a title")] = ""
     place: Count = 10_000
 
 
@@ -213,7 +217,7 @@ class Suite:
     controls: Annotated[tuple[Entry, ...], "baselines", each(partial(read_table, Entry))] = ()
     caveat: Annotated[str, text("a sentence")] = ""
     place_in_all: Count = 0
-    entries_of: Annotated[str, text("the name of a suite")] = ""
+    entries_of: Annotated[str, line("the name of a suite")] = ""
     caveat_on: Annotated[Mapping[str, str], SENTENCES] = field(default_factory=dict)
     tuning: Annotated[FairTuning | None, partial(read_table, FairTuning)] = None
     primary: Annotated[Primary | None, partial(read_table, Primary)] = None
@@ -320,14 +324,22 @@ def _loaded(name: str, preset_name: str, changes: Sequence[str]) -> Suite:
         raise UserError(f"{path.name}: expected a TOML file, got one that cannot be read: {error}") from error
     content = changed(in_todays_words(content, place, {"controls": "baselines"}), preset_name, changes)
     protocol = PROTOCOL(content.get("protocol", NOTHING), place.below("protocol"))
-    known = getattr(protocols[protocol], "options", {})
+    try:
+        known = getattr(protocols[protocol], "options", {})
+    except UserError as error:
+        raise place.below("protocol").wrong(str(error)) from error
     reader = legal if protocols.origin(protocol) != SHIPPED else lambda allowed: different(legal(allowed))
     preset = partial(_preset, {name: reader(Legal.of(kind)) for name, kind in known.items()})
     presets = by_key(preset)(content.get("presets", {}), place.below("presets"))
     suite = read_table(
         Suite, content, place, ["presets"], name=shown(path.stem), file=path.name, folder=path.parent, presets=presets
     )
-    _check(suite)
+    if (file := path.resolve()) not in _BEING_CHECKED:
+        _BEING_CHECKED.add(file)
+        try:
+            _check(suite)
+        finally:
+            _BEING_CHECKED.remove(file)
     return suite
 
 

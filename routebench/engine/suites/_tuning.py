@@ -148,9 +148,12 @@ class FairTuning:
 
     def expect_known(self, identities: Collection[Identity], place: Place) -> None:
         """Raises UserError for a hyperparameter that no configuration has, or that a method lacks or refuses."""
-        for name in self.model:
-            if not any(_has(identity, f"{OF_MODEL}{name}") for identity in identities):
-                raise place.below("model").below(name).wrong("no network of this preset has such an argument")
+        for name, one in self.model.items():
+            at, having = place.below("model").below(name), [it for it in identities if _has(it, f"{OF_MODEL}{name}")]
+            if not having:
+                raise at.wrong("no network of this preset has such an argument")
+            for model in {identity.model: None for identity in having}:
+                _expect_legal(one, legal_values(models[model])[name], at)
         for identity in identities:
             if not identity.routed:
                 continue
