@@ -235,7 +235,7 @@ def pair_up(base: Side, head: Side) -> Pairs:
     if not pairs:
         raise UserError(
             f"nothing in common: {str(base.path)!r} holds {_contents(base)}, {str(head.path)!r} holds "
-            f"{_contents(head)}; measure both with the same suite, preset, data and methods"
+            f"{_contents(head)}; measure both with the same suite, preset, data, methods and seeds"
         )
     fine = [pair for pair in pairs if pair.base.status == "ok"]
     return Pairs(
@@ -444,5 +444,7 @@ def _grouped(sentence: str, found: Iterator[tuple[str, CellPair]]) -> Iterator[s
 
 
 def _contents(side: Side) -> str:
+    """`accuracy quick on mnist5k (cnn and em, seeds 0 to 2)`."""
     found = dict.fromkeys(f"{where.suite} {where.preset} on {where.data}" for where in side.cells)
-    return listed(list(found))
+    methods, seeds = dict.fromkeys(where.method for where in side.cells), sorted({where.seed for where in side.cells})
+    return f"{listed(list(found))} ({listed(list(methods))}, seeds {seeds[0]} to {seeds[-1]})"

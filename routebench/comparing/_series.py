@@ -144,7 +144,7 @@ def series_of(pairs: Iterable[CellPair], base: Side, head: Side) -> tuple[list[P
         for spot in (spot for spot in ours if spot in theirs):
             series = by_key.get((setting, spot))
             if series is None:
-                series = by_key[setting, spot] = _new_series(pair, ours[spot].mark)
+                series = by_key[setting, spot] = _new_series(pair, ours[spot].mark, theirs[spot].mark)
             _add(series, pair, ours[spot], theirs[spot])
     _add_other_seeds(by_key, base)
     notes = [f"Metrics only in {who}: {', '.join(sorted(names))}." for who, names in alone.items() if names]
@@ -176,14 +176,15 @@ def values_of(cell: MeasuredCell) -> dict[Spot, SpotValues]:
     return by_spot
 
 
-def _new_series(pair: CellPair, mark: Quantity) -> PairedSeries:
-    """A series without values."""
+def _new_series(pair: CellPair, mark: Quantity, head: Quantity) -> PairedSeries:
+    """A series without values. It has a direction if either side gives one; where they differ, `_add` says so."""
     address, (metric, split, tested, coordinates) = pair.address, mark.spot
     trained = address.iterations
     note = OTHER_ITERATIONS if tested not in (None, trained) else ""
     parts = [f"in {value}" for key, value in coordinates if key == PART]
     note_of_parts, named = " ".join([note, *parts]).strip(), (address.suite, address.preset, address.data)
-    group = Group(*named, metric, split, mark.unit, mark.higher_is_better, note_of_parts)
+    higher = head.higher_is_better if mark.higher_is_better is None else mark.higher_is_better
+    group = Group(*named, metric, split, mark.unit, higher, note_of_parts)
     where = [f"{key} {value}" for key, value in coordinates if key != PART]
     where += [f"tested with T={tested}"] if note else []
     return PairedSeries(group, pair.base.label, trained, ", ".join(where))

@@ -85,6 +85,38 @@ def test_a_metric_without_direction_may_go(published, tmp_path):
     assert compare_folders(published, write(tmp_path / "head", without, keep=headline), Wishes()).exit_code == 0
 
 
+@pytest.mark.parametrize("directionless", ["base", "head"])
+def test_a_metric_with_a_direction_on_one_side_alone_is_not_passed_over(published, tmp_path, directionless):
+    """It passed in silence where BASE had none."""
+
+    def change(record, arrays, without):
+        record["metrics"].append(
+            {"metric": "margin", "split": "test", "value": 1.0 if without else 0.5, "unit": "",
+             "higher_is_better": None if without else True, "test_iterations": None, "epoch": None}
+        )  # fmt: skip
+
+    for name in ("base", "head"):
+        write(tmp_path / name, lambda *own, name=name: change(*own, name == directionless), keep=headline)
+    comparison = compare_folders(tmp_path / "base", tmp_path / "head", Wishes())
+    assert comparison.exit_code == 4
+    assert "Nothing judged for margin" in verdict(comparison)
+
+
+@pytest.mark.parametrize(
+    ("fact", "other", "told"),
+    [("seed", 7, "(cnn, seeds 0 to 2).*(cnn, seeds 7 to 7)"), ("method", "em", "(cnn, seeds.*(em, seeds")],
+)
+def test_folders_without_a_common_run_are_told_apart(tmp_path, fact, other, told):
+    base = write(tmp_path / "base", keep=lambda record: record["identity"]["method"] == "cnn")
+
+    def change(record, arrays):
+        record["identity"][fact] = other
+
+    head = write(tmp_path / "head", change, keep=lambda record: record["identity"]["method"] == "cnn")
+    with pytest.raises(UserError, match="nothing in common.*" + told.replace("(", r"\(").replace(")", r"\)")):
+        compare_folders(base, head, Wishes())
+
+
 def test_a_batch_of_which_nothing_fits_any_more_is_a_regression(tmp_path):
     def nothing(record, arrays):
         for metric in record["metrics"]:
