@@ -102,8 +102,8 @@ def slope_over_iterations(iterations: ArrayLike, values: ArrayLike) -> Estimate:
     """Cost of one more iteration: the least-squares slope over T, with its 95 % t interval.
 
     Args:
-        iterations: T of each measurement; with fewer than two different ones there is no slope.
-        values: measured; with fewer than three there is no interval.
+        iterations: T of each run; with fewer than two different ones there is no slope.
+        values: measured, one for each run; with fewer than three there is no interval.
     """
     x, y = np.asarray(iterations, dtype=float), np.asarray(values, dtype=float)
     if x.size == 0 or np.ptp(x) == 0:
@@ -364,8 +364,9 @@ def _row(results: DataFrame, floors: DataFrame, times: DataFrame, noise: float) 
     same_batch = results["batch"] == times["batch"].iloc[0]
 
     def measured(metric: str) -> Points:
-        own = results[same_batch & (results["metric"] == metric)]
-        return own["iterations"].fillna(1).to_numpy(dtype=int), own["value"].to_numpy(dtype=float)
+        own = results[same_batch & (results["metric"] == metric)].fillna({"iterations": 1})
+        by_run = own.groupby("cell", sort=False)  # whose repeats share a process: they are no two measurements
+        return by_run["iterations"].first().to_numpy(dtype=int), by_run["value"].mean().to_numpy(dtype=float)
 
     training, inference = measured("training_time"), measured("inference_time")
     steps, memory = measured("training_memory")
@@ -379,7 +380,7 @@ def _row(results: DataFrame, floors: DataFrame, times: DataFrame, noise: float) 
         "most": most,
         "ms": _at_fewest(training),
         "ms_extra": time,
-        "beyond_noise": bool(rise > noise * _at_fewest(routing) and (time.low > 0 or time.high < 0)),
+        "beyond_noise": rise > noise * _at_fewest(routing) and not time.low <= 0 <= time.high,
         "inference_ms": _at_fewest(inference),
         "inference_ms_extra": slope_over_iterations(*_where_routing(inference)),
         "mb": _at_fewest((steps, memory / MEGABYTE)),

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from pandas import DataFrame
+from pandas import DataFrame, concat
 
 from routebench.analysis import Analysis, Runs, wording
 from routebench.analysis._result import place_of, reads
@@ -160,12 +160,27 @@ def test_known_slopes_are_found_within_their_intervals(runs: Runs) -> None:
             assert extra.high - extra.low < 0.3 * extra.mean
             assert row["ms"] == pytest.approx(4 * size * 10 / (5 if backend == "fused" else 1), rel=0.03)
             assert row["beyond_noise"]
-            assert extra.n == 8  # two of each T from 2 on
+            assert extra.n == 4  # one of each T from 2 on, whatever the number of repeats
     assert table.loc[("em", "layers", "reference", 32), "mb_extra"].mean == pytest.approx(2)
     assert table.loc[("dynamic", "layers", "reference", 32), "mb_extra"].mean == pytest.approx(0)
     distance = table.loc[("dynamic", "layers", "reference", 32), "distance"]
     assert distance == pytest.approx(10 + 4 * 4, rel=0.03)  # the time at T = 5, over a floor of 1 ms
     assert not table.loc[("uniform", "layers", "reference", 32), "ms_extra"].known
+
+
+def test_repeats_in_one_process_make_no_interval_narrower(runs: Runs) -> None:
+    once = runs.results[runs.results["repeat"].fillna(0) == 0]
+    again = once[once["repeat"].notna()].assign(repeat=1)
+    of_one, of_two = (by_label(replace(runs, results=rows)) for rows in (once, concat([once, again])))
+    for place in of_one.index:
+        assert of_two.loc[place, "ms_extra"] == of_one.loc[place, "ms_extra"] or place[0] == "uniform"
+
+
+def test_without_an_interval_the_noise_floor_decides() -> None:
+    for steps, slope, beyond in (((2, 3), 4.0, True), ((2, 3), 0.001, False), ((1, 2), 4.0, True)):
+        row = by_label(runs_of(steps=steps, slopes={"em": slope})).loc[("em", "layers", "reference", 32)]
+        assert row["ms_extra"].n == 2 and not row["ms_extra"].has_limits
+        assert bool(row["beyond_noise"]) is beyond
 
 
 def test_the_first_iteration_bends_no_line() -> None:
