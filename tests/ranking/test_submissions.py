@@ -482,7 +482,7 @@ def measured_beside(roles=("method",), **identity):
 
 
 BESIDE = {
-    "no record": (beside(lambda cell: {**cell, "cell": cell["cell"][::-1]}), "runs that are not of this method"),
+    "no record": (beside(lambda cell: {**cell, "cell": cell["cell"][::-1]}), "planned runs have no record"),
     "more seeds": (measured_beside(seed=9), "runs that are not of this method"),
     "another T": (measured_beside(iterations=7), "runs that are not of this method"),
     "another network": (measured_beside(model="capsnet-large"), "runs that are not of this method"),
@@ -500,7 +500,7 @@ def test_runs_that_nobody_would_draw_are_found(folder, verify, board, routebench
     (folder / "submissions").mkdir()
     shutil.move(folder / "sent", folder / "submissions" / "sent")
     found = board_page(routebench_in, board, "submissions")
-    assert found.code == 3 and "left out: 'submissions/sent': it" in found.error and told in found.error
+    assert found.code == 3 and "left out: 'submissions/sent': " in found.error and told in found.error
     assert "with 0 submissions" in found.out
 
 
