@@ -227,7 +227,11 @@ def test_the_same_plan_again_is_written_once(planned, store, suite_file):
 
 @pytest.mark.parametrize(
     ("then", "now", "key"),
-    [("margin = 1.0", "margin = 0.1", "margin"), ('["uniform"]', '["random"]', "pairs"), ("Is it", "Was it", "question")],
+    [
+        ("margin = 1.0", "margin = 0.1", "margin"),
+        ('["uniform"]', '["random"]', "pairs"),
+        ("Is it", "Was it", "question"),
+    ],
 )
 def test_a_plan_that_says_something_else_is_written_though_its_runs_are_the_same(
     parts, suite_file, store, then, now, key
