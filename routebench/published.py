@@ -36,7 +36,7 @@ from pandas import DataFrame
 
 from routebench.declared import as_recorded, declared
 from routebench.errors import UserError, message_of
-from routebench.received import read_plain
+from routebench.received import permitted, read_plain
 from routebench.registry import beside
 
 FILE = "published.csv"
@@ -185,7 +185,7 @@ def _read(file: Path) -> list[dict[str, str]]:
             word is not one of its column.
     """
     try:
-        text = io.StringIO(read_plain(file, named=True)[0].decode("utf-8-sig"), newline="")
+        text = io.StringIO(read_plain(permitted(file), named=True)[0].decode("utf-8-sig"), newline="")
         lines = [line for line in csv.reader(text) if line]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(

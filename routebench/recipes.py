@@ -12,7 +12,7 @@ from typing import Any
 
 from routebench.errors import UserError, nearest, one_line, unknown
 from routebench.plain import from_toml
-from routebench.received import read_plain
+from routebench.received import permitted, read_plain
 from routebench.recipe import LEGAL, STORED_AS, Recipe
 from routebench.registry import beside
 
@@ -49,7 +49,7 @@ def _read(files: tuple[Path, ...]) -> Mapping[str, NamedRecipe]:
     places: dict[str, Path] = {}
     for file in files:
         try:
-            found = from_toml(read_plain(file, named=True)[0])
+            found = from_toml(read_plain(permitted(file), named=True)[0])
         except (OSError, ValueError) as error:
             raise UserError(f"recipes {file}: cannot be read ({one_line(error)}); correct the file") from error
         for name, table in found.items():

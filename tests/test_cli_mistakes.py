@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from routebench.errors import UserError
+from routebench.options import ReportOptions
 from tests.command import Command
 from tests.data.pictures import save
 
@@ -225,6 +227,12 @@ def test_a_file_that_is_named_as_a_folder_is_one_line(call, tmp_path, arguments,
     assert (code, out, error.count("\n")) == (2, "", 1)
     assert error.endswith(": expected a file, got 'new.html/', which names a folder; name a file in it\n")
     assert [*tmp_path.rglob("*")] == [tmp_path / "new.html"] * is_there
+
+
+def test_python_takes_no_folder_for_a_file_either():
+    with pytest.raises(UserError, match=r"output: expected a file, got 'new\.html/', which names a folder"):
+        ReportOptions("results", output="new.html/")
+    assert ReportOptions("results/", output="new.html").output == Path("new.html")
 
 
 def test_a_folder_may_be_named_with_its_end(call, tmp_path):

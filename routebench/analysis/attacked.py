@@ -13,6 +13,8 @@ from routebench.analysis.contenders import PairedAnswers, is_tied
 from routebench.engine.results import outcomes
 from routebench.masking import CHECKS, suspicions
 
+Withstood = dict[Method, dict[int, NDArray[np.bool_] | None]]
+"""By method and seed, which images withstood every attack."""
 LINF = {"norm": "linf"}
 ROBUST = "robust"
 """The raw output that has the images which withstood every attack, for each budget."""
@@ -154,9 +156,7 @@ def _fair(lacking: Container[Method], found: Estimate, ours: Method, theirs: Met
     return found.untested(MISSING) if flattered else unflattered(found, ours, theirs)
 
 
-def _answers(
-    runs: Runs, kept: Mapping[Method, Mapping[int, NDArray[np.bool_] | None]], ours: Method, theirs: Method
-) -> PairedAnswers | None:
+def _answers(runs: Runs, kept: Withstood, ours: Method, theirs: Method) -> PairedAnswers | None:
     """Images that withstood with shared seeds; None if outcomes were not kept, or some images show one object."""
     one, other = kept.get(ours, {}), kept.get(theirs, {})
     shared = {*one} & {*other}
@@ -168,12 +168,12 @@ def _answers(
     return PairedAnswers(np.stack(ours_kept), np.stack(theirs_kept))
 
 
-def _withstood(runs: Runs, where: Mapping[str, Any]) -> dict[Method, dict[int, NDArray[np.bool_] | None]]:
+def _withstood(runs: Runs, where: Mapping[str, Any]) -> Withstood:
     """The images that withstood every attack, by method and seed; None if that was not kept, or contradicts the record.
 
     Empty for the conditions of a single attack.
     """
-    found: dict[Method, dict[int, NDArray[np.bool_] | None]] = {}
+    found: Withstood = {}
     if where["attack"] != "worst":
         return found
     known, rows = budgets(runs), runs.values("attacked_accuracy", **where)

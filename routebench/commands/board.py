@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from routebench.commands.options import PATH, SOME_FAILED
+from routebench.commands.options import FILE, PATH, SOME_FAILED
 from routebench.errors import shown
 from routebench.terminal import answer, tell
 
@@ -15,7 +15,7 @@ from routebench.terminal import answer, tell
 @click.option("--board", default="quick", show_default=True, metavar="NAME", help="The comparison.")
 @click.option("--beside", type=PATH, metavar="DIR", help="Results that stand in place of those in the package.")
 @click.option(
-    "-o", "--output", type=PATH, metavar="FILE", default=Path("board.html"), show_default=True, help="The page."
+    "-o", "--output", type=FILE, metavar="FILE", default=Path("board.html"), show_default=True, help="The page."
 )
 def command(submissions: Path | None, board: str, beside: Path | None, output: Path) -> None:
     """Write the board: published rows, and each submission in FOLDER with its place and a page of its own.

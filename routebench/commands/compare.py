@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from routebench.commands.options import PATH, of
+from routebench.commands.options import FILE, PATH, of
 from routebench.errors import UserError, shown
 from routebench.options import CompareOptions
 from routebench.terminal import answer, room, tell, voice
@@ -37,7 +37,7 @@ Times are judged only if BASE and HEAD were measured in turn: `python -m routebe
     show_default=True,
     help="markdown fits a comment on a pull request.",
 )
-@click.option("-o", "--output", type=PATH, metavar="FILE", help="File to write [default: standard output].")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="File to write [default: standard output].")
 @of(CompareOptions)
 def command(base: Path, head: Path, gate: bool, form: str, output: Path | None, **asked: Any) -> None:
     """Compare two results folders, as a gate. Says what got worse, what got better, and which changes go undetected."""

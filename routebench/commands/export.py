@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=options.PATH,
+    type=options.FILE,
     metavar="FILE",
     help="File to write [default: standard output; parquet needs a file].",
 )

@@ -14,7 +14,7 @@ from routebench.terminal import answer, tell
 @click.command()
 @click.argument("backbone", metavar="BACKBONE")
 @click.argument("data", metavar="DATA", shell_complete=options.known("data"))
-@click.option("-o", "--output", type=options.PATH, required=True, metavar="FILE", help="File to write, .safetensors.")
+@click.option("-o", "--output", type=options.FILE, required=True, metavar="FILE", help="File to write, .safetensors.")
 @options.of(FeaturesOptions)
 def command(backbone: str, data: str, output: Path, **asked: Any) -> None:
     """Extract features once; heads then train on them in seconds, as --data features:FILE.

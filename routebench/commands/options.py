@@ -21,6 +21,7 @@ from routebench.options import (
     Flag,
     Location,
     Option,
+    OptionalFolder,
     Paths,
     Whole,
     Word,
@@ -30,11 +31,6 @@ from routebench.options import (
 from routebench.terminal import Voice
 
 SOME_FAILED, NOTHING_MEASURED, FAULT, INTERRUPTED, TERMINATED = 3, 4, 70, 130, 143
-
-FILES = "FILE", "FILE.html"
-"""What the values of options that are files stand as in help."""
-ENDS_OF_FOLDERS = ("/", os.sep)
-"""Ends of a path that no file has; `Path` takes them away."""
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -47,8 +43,6 @@ class Typed(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it t
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value."""
-        if isinstance(value, str) and value.endswith(ENDS_OF_FOLDERS) and str(param and param.metavar) in FILES:
-            self.fail(f"expected a file, got {value!r}, which names a folder; name a file in it", param, ctx)
         try:
             return self.option.typed(value) if isinstance(value, str) else value
         except UserError as error:
@@ -58,7 +52,7 @@ class Typed(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it t
         """The words, files or folders that may be meant."""
         if isinstance(self.option, Word):
             return click.Choice(self.option.legal.choices).shell_complete(ctx, param, incomplete)
-        if isinstance(self.option, Location | File | Paths):
+        if isinstance(self.option, Location | File | OptionalFolder | Paths):
             return click.Path().shell_complete(ctx, param, incomplete)
         return known(self.option.names)(ctx, param, incomplete) if self.option.names else []
 
@@ -76,7 +70,7 @@ def known(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Com
     return complete
 
 
-PATH = Typed(Location(..., "", "PATH"))
+PATH, FILE = Typed(Location(..., "", "PATH")), Typed(File(..., "", "FILE"))
 
 
 def whole(*bounds: Ge | Le) -> Typed:

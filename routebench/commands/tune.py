@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from routebench.commands import options
-from routebench.commands.options import PATH, SOME_FAILED
+from routebench.commands.options import FILE, SOME_FAILED
 from routebench.errors import shown
 from routebench.options import TuneOptions
 from routebench.quantities import plural
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--output",
     "--write",
     "write",
-    type=PATH,
+    type=FILE,
     metavar="FILE",
     help="File for the chosen settings  [default: SUITE.PRESET.settings.json in the results folder].",
 )
@@ -111,10 +111,7 @@ def _choose(planned: "PlannedRun", write: Path | None, name: str, left: int) -> 
 
     settings = choose_beside(planned.plan, planned.store)
     file = write or planned.store.path / name
-    if write is None:
-        settings.write(file)
-    else:
-        atomic.write_output(file, settings.written, "settings", keeps_settings=True)
+    atomic.write_output(file, settings.written, "settings", named=write is not None, keeps_settings=True)
     table = Table(
         "configuration", "T", "score (%)", "trial", "diverged", "failed", "settings", box=None, pad_edge=False
     )

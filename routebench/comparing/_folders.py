@@ -447,4 +447,5 @@ def _contents(side: Side) -> str:
     """`accuracy quick on mnist5k (cnn and em, seeds 0 to 2)`."""
     found = dict.fromkeys(f"{where.suite} {where.preset} on {where.data}" for where in side.cells)
     methods, seeds = dict.fromkeys(where.method for where in side.cells), sorted({where.seed for where in side.cells})
-    return f"{listed(list(found))} ({listed(list(methods))}, seeds {seeds[0]} to {seeds[-1]})"
+    of_seeds = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
+    return f"{listed(list(found))} ({listed(list(methods))}, {of_seeds})"

@@ -200,7 +200,7 @@ def _read(name: str) -> Dataset[Any]:
     try:
         data = loader() if kind == name else loader(path)
     except UserError as error:  # of what a plug-in builds, which does not know its name
-        if type(error) is not UserError or datasets.origin(kind) == SHIPPED or name in str(error):
+        if type(error) is not UserError or datasets.origin(kind) == SHIPPED or repr(name) in str(error):
             raise
         raise UserError(f"data set {name!r}: {error}") from error
     if not isinstance(data, Dataset):

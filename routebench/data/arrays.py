@@ -224,7 +224,7 @@ def _expect_names(found: Mapping[str, Tensor], others: Collection[str], used: Co
     wanted += [f"val_{of}" for of in of_items if any(name.startswith("val_") for name in found)]
     if missing := [name for name in wanted if name not in found]:
         known = ", ".join(map(shown, sorted([*found, *others]))) or "nothing"
-        kind = {"features": "images", "images": "features"}[what]
+        kind = next(one for one in READ_BY if one != what)
         way = f"; {READ_BY[kind]} reads {kind}" if f"train_{kind}" in others else ""
         raise UserError(f"expected {', '.join(wanted)}, got no {missing[0]} but {known}{way}")
     for other in sorted({*others} - KNOWN):

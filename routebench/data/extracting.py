@@ -146,7 +146,7 @@ def extract(
 
 
 def expect_pictures(data: Dataset[Any]) -> None:
-    """Raises UserError for a data set of tokens, and for one whose training images are made anew for every epoch."""
+    """Raises UserError for a data set without fixed pictures: of tokens, or of images that are made for each epoch."""
     if not isinstance(data.train, Images):
         raise UserError(f"features: expected a data set of pictures, got {data.name}, which has tokens already")
     if data.compose is not None:

@@ -16,6 +16,7 @@ from routebench.options._kinds import (
     Flag,
     Location,
     Name,
+    OptionalFolder,
     Paths,
     Seeds,
     Size,
@@ -196,7 +197,7 @@ class SuiteOptions(Execution):
         (), "other values of keys of the preset, such as training.epochs=20", "KEY=VALUE", flag="set"
     )
     cells: Texts = Texts((), "keys of the runs to execute; the plan's others are left out", "KEY", flag="run")
-    beside: File = File(
+    beside: OptionalFolder = OptionalFolder(
         None,
         "results folder or pack that is shown and tested beside these, as in one folder; it stays as it is",
         "DIR",
@@ -254,7 +255,7 @@ class RankOptions(Execution):
         "NAME[k=v,...]",
         flag="method",
     )
-    beside: File = File(
+    beside: OptionalFolder = OptionalFolder(
         None, "results folder or pack that stands in place of the published results in the package", "DIR"
     )
     until: Amount = Amount(
@@ -349,7 +350,7 @@ class ReportOptions:
         "FILE.py[:Name]|FOLDER",
         flag="plugin",
     )
-    beside: File = File(
+    beside: OptionalFolder = OptionalFolder(
         None, "results folder or pack that is shown and tested beside these, as in one folder; it stays as it is", "DIR"
     )
 

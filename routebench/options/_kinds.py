@@ -208,7 +208,17 @@ class Location(Option[Path | str, Path]):
 
 
 class File(Option[Path | str | None, Path | None]):
-    """A path, or none."""
+    """The path of a file, or none."""
+
+    def read(self, value: Any) -> Path:
+        """The path, which has no end of a folder's: `Path` would take that away."""
+        if str(value).endswith("/"):
+            raise UserError(f"expected a file, got {str(value)!r}, which names a folder; name a file in it")
+        return Path(value)
+
+
+class OptionalFolder(Option[Path | str | None, Path | None]):
+    """The path of a folder, or none."""
 
     read = staticmethod(Path)
 

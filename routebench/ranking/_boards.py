@@ -13,7 +13,7 @@ from routebench.analysis import Runs, open_folder
 from routebench.engine.results import COLUMNS, Record, Store
 from routebench.engine.suites import load_suite
 from routebench.errors import UserError, unknown
-from routebench.received import from_json, read_plain
+from routebench.received import from_json, permitted, read_plain
 
 FOLDER = Path(__file__).parent / "boards"
 ACCURACY = "accuracy"
@@ -208,8 +208,8 @@ def _origin(board: Board) -> str:
     """
     told = f"{board.title}: its published results are damaged; install routebench again, or name a pack with --beside"
     try:
-        sums = from_json(read_plain(board.folder / SUMS)[0])
-        held = {name: hashlib.sha256(read_plain(board.folder / name)[0]).hexdigest() for name in PACKED}
+        sums = from_json(read_plain(permitted(board.folder / SUMS))[0])
+        held = {name: hashlib.sha256(read_plain(permitted(board.folder / name))[0]).hexdigest() for name in PACKED}
     except (OSError, ValueError) as error:
         raise UserError(told) from error
     if held != sums["files"]:

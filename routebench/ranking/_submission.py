@@ -354,6 +354,6 @@ def _names(folder: Path) -> list[str]:
 
 def _sum(file: Path) -> str:
     try:
-        return hashlib.sha256(read_plain(file)[0]).hexdigest()
+        return hashlib.sha256(read_plain(permitted(file))[0]).hexdigest()
     except OSError:
         return ""

@@ -26,7 +26,7 @@ IMPORTS = {"import_module", "__import__"}
 """Functions that import what their first argument names."""
 
 PRINTED = 4_000
-"""Bytes, at most, that are told of what a plug-in prints while it is imported or a suite is planned."""
+"""Most bytes shown of what a plug-in prints while it is imported or a suite is planned."""
 
 
 def module_name(path: Path, root: Path | None = None) -> str:

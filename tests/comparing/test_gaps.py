@@ -104,7 +104,7 @@ def test_a_metric_with_a_direction_on_one_side_alone_is_not_passed_over(publishe
 
 @pytest.mark.parametrize(
     ("fact", "other", "told"),
-    [("seed", 7, "(cnn, seeds 0 to 2).*(cnn, seeds 7 to 7)"), ("method", "em", "(cnn, seeds.*(em, seeds")],
+    [("seed", 7, "(cnn, seeds 0 to 2).*(cnn, seed 7)"), ("method", "em", "(cnn, seeds.*(em, seeds")],
 )
 def test_folders_without_a_common_run_are_told_apart(tmp_path, fact, other, told):
     base = write(tmp_path / "base", keep=lambda record: record["identity"]["method"] == "cnn")

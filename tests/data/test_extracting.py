@@ -287,7 +287,7 @@ def test_what_may_be_otherwise_next_time_is_gone_on_with(tmp_path, monkeypatch, 
 
 @pytest.mark.parametrize(("patience", "again"), [(1_000, 50), (0, 44)], ids=["quick batches", "slow batches"])
 def test_an_interruption_costs_few_batches_and_little_time(tmp_path, monkeypatch, patience, again):
-    """Of a network that takes minutes for 16 batches, as large ones do without a GPU, each is noted."""
+    """Each batch is noted where 16 take minutes, as with a large network and no GPU."""
     file, data, backbone = tmp_path / "x.safetensors", load("take:200:mnist5k"), drawn(layer="features.3")
     passes, forward = [], backbone.network.forward
 

@@ -318,6 +318,9 @@ def test_what_may_not_be_looked_at_is_not_called_missing(name, read):
         ("rounds.json", _kept),
         ("suite.toml", lambda file: load_suite(str(file))),
         ("plugin.py", load_plugin),
+        ("own.settings.json", lambda file: ChosenSettings.read(file, "own")),
+        ("published.csv", published._read),
+        ("recipes.toml", lambda file: recipes._read((file,))),
     ],
 )
 def test_a_file_that_may_not_be_read_is_not_called_something_else(name, read):

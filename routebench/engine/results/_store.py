@@ -259,12 +259,13 @@ class Store:
                 self._reader.tell_lacking(*({record.cell} - superseded))
                 continue
             count += 1
+            arrays = self._arrays_of(record.cell, record) if record.arrays else {}
             if record.arrays:
-                self._right(record, self._arrays_of(record.cell, record))
+                self._right(record, arrays)
             for name, known in (record.files or {}).items():
                 file = self.files / name
                 if name.startswith("arrays/"):
-                    intact += bool(self._arrays_of(record.cell, record))
+                    intact += bool(arrays)
                 elif not _is_fit(file.parent):  # a link, which is told
                     continue
                 elif found := checksum.of_file(file):

@@ -20,7 +20,7 @@ from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, settled, value
 from routebench.errors import UserError, nearest
 from routebench.plain import fault_of
 from routebench.quantities import plural
-from routebench.received import from_json, read_plain
+from routebench.received import from_json, permitted, read_plain
 from routebench.recipe import LEGAL
 
 RULE = (
@@ -128,7 +128,7 @@ class ChosenSettings:
             UserError: it is missing, holds something else than `write` writes, or has changed since.
         """
         try:
-            written = read_plain(file, named=True)[0].removeprefix(BOM_UTF8)
+            written = read_plain(permitted(file), named=True)[0].removeprefix(BOM_UTF8)
             content = from_json(written.decode())
         except OSError as error:
             way = f"`python -m routebench tune {suite}` chooses settings and writes such a file"
