@@ -60,8 +60,7 @@ def _over(table: DataFrame) -> str:
 def _filled(runs: Runs, gains: int) -> str:
     beside = " (of pre-specified ones: for the pre-specified comparisons)" if runs.primary else ""
     these = "this gain" if gains == 1 else f"these {gains} gains"
-    told = f"Filled: significant after Holm's correction for {these}{beside}."
-    return f"{told} Arrows and lines at the edge go on beyond it."
+    return f"Filled: significant after Holm's correction for {these}{beside}. {forest.EDGES}"
 
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:

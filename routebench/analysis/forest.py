@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from matplotlib.axes import Axes
-from pandas import Series
+from pandas import DataFrame
 
 from routebench.analysis import palette, wording
 from routebench.analysis._estimate import Estimate
 from routebench.statistics import ALPHA
 
 FAR = 2.0
-"""A loss this many times the largest gain is drawn at the edge, so that the others can be seen."""
+"""A loss this many times the largest gain is drawn at the edge, so that the others can be seen; so is a gain as far off
+whose interval reaches zero."""
+EDGES = "Arrows and lines at the edge go on beyond it."
+"""What a plot says below itself."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,11 @@ def draw(axes: Axes, lines: Sequence[Line], unit: str) -> None:
         for one, width in ((line.wider, 0.8), (line.found, 2.5)):
             if one.has_limits and one.high > low:
                 axes.hlines(place, max(one.low, low), min(one.high, high), color=line.colour, linewidth=width)
-        if line.found.mean < low:
-            axes.plot(low + 0.02 * (high - low), place, marker="<", color=line.colour, markersize=7)
-            axes.text(low + 0.05 * (high - low), place, wording.signed(line.found.mean, 1), va="center", fontsize=9)
+        if line.found.mean < low or line.found.mean > high:
+            edge, inwards, marker, side = (low, 1, "<", "left") if line.found.mean < low else (high, -1, ">", "right")
+            step, number = inwards * (high - low), wording.signed(line.found.mean, 1)
+            axes.plot(edge + 0.02 * step, place, marker=marker, color=line.colour, markersize=7)
+            axes.text(edge + 0.05 * step, place, number, ha=side, va="center", fontsize=9)
         elif line.found.known:
             face = line.colour if line.found.p_holm < ALPHA else palette.PAPER
             axes.plot(line.found.mean, place, line.marker, color=line.colour, markerfacecolor=face, markersize=5.5)
@@ -63,11 +68,15 @@ def draw(axes: Axes, lines: Sequence[Line], unit: str) -> None:
 
 def _limits(differences: Sequence[Estimate]) -> tuple[float, float]:
     """Limits of the axis: a collapsed method, or an interval from two seeds, does not set the scale."""
-    means = Series([one.mean for one in differences if one.known], dtype=float)
-    if means.empty:
+    known = DataFrame([(one.mean, one.half_width) for one in differences if one.known], columns=["mean", "half"])
+    if known.empty:
         return -1.0, 1.0
-    reach = max(1.0, float(means.max()), float(means.abs().median()) * 1.5)
-    low, high = min(float(means[means > -FAR * reach].min()), 0.0), max(float(means.max()), 0.0)
-    arm = float(Series([one.half_width for one in differences]).median())
+    usual = max(1.0, float(known["mean"].abs().median()) * 1.5)
+    reaches_zero = known["half"] > known["mean"]
+    reach = max(usual, float(known["mean"][~reaches_zero | (known["mean"] <= FAR * usual)].max()))
+    far = (known["mean"] <= -FAR * reach) | (reaches_zero & (known["mean"] > FAR * reach))
+    means = known["mean"] if far.all() else known["mean"][~far]
+    low, high = min(float(means.min()), 0.0), max(float(means.max()), 0.0)
+    arm = float(known["half"].median())
     margin = max(0.35 * (high - low), 0.5, 1.2 * arm if arm < FAR * reach else 0.0)
     return low - margin, high + margin

@@ -194,6 +194,7 @@ def write_page(
         columns=[(name, explained.get(name, "")) for name in COLUMNS],
         rows=[(row, _cells(row, standing)) for row in standing.rows],
         figure=_figure(standing),
+        edges=forest.EDGES,
         facts={"board": standing.board.title, "published results": standing.origin, **facts},
         settings=settings,
     )

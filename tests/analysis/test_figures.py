@@ -8,8 +8,11 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from PIL import Image
 
+from routebench.analysis import forest
+from routebench.analysis._estimate import Estimate
 from routebench.analysis.figures import (
     PICTURE,
     _shorter,
@@ -241,3 +244,29 @@ def test_a_dollar_in_a_name_begins_no_formula(name: str) -> None:
     svg = to_svg(figure)
     assert svg.count(f">{name}<") == 5
     assert "mathdefault" not in re.sub("<!--.*?-->", "", svg)  # powers of ten at the ticks are drawn as such
+
+
+def forest_of(*given: tuple[float, float]) -> Axes:
+    """A forest plot of differences, each given with half of its interval."""
+    lines = [forest.Line(str(mean), Estimate(mean, mean - half, mean + half), INK) for mean, half in given]
+    with look():
+        _, (axes,) = new_figure(3.0)
+        forest.draw(axes, lines, "points")
+    return axes
+
+
+@pytest.mark.parametrize("far", [(14.0, 21.0), (-14.0, 21.0), (-14.0, 0.3)])
+def test_one_difference_that_says_little_does_not_hide_the_others(far: tuple[float, float]) -> None:
+    axes = forest_of((0.5, 0.2), far, (-0.4, 0.2), (0.1, 0.3))
+    low, high = axes.get_xlim()
+    (text,) = axes.texts
+    assert -2 < low < -0.6
+    assert 0.7 < high < 2
+    assert text.get_text() == f"{far[0]:+.1f}".replace("-", "−")
+    assert low < text.get_position()[0] < high
+
+
+def test_a_large_gain_with_a_narrow_interval_is_drawn() -> None:
+    axes = forest_of((5.0, 0.3), (0.1, 0.2), (0.2, 0.1))
+    assert axes.get_xlim()[1] > 5.3
+    assert not axes.texts
