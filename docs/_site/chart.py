@@ -18,7 +18,7 @@ PICTURES = {
     "reports/papers-full/papers-full.svg": ("papers-full", "", "", "published-beside-measured"),
     "reports/papers-quick/papers-quick.svg": ("papers-quick", "tsai-iterations", "long", "accuracy-by-iterations"),
     "reports/quick/quick.svg": ("quick", "accuracy", "quick", "gain-over-uniform"),
-    "reports/routers-quick/routers-quick.svg": ("routers-quick", "", "", "pareto"),
+    "reports/routers/routers.svg": ("routers", "standard", "full", "gain-over-uniform"),
     "reports/scale/scale.svg": ("scale", "cost", "scale", "cost-by-size"),
 }
 """The folder, suite and preset, both empty for the whole folder, and the analysis of each picture."""

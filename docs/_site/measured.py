@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 COMPARED = {
     "standard": ("standard", "full", "Fashion-MNIST"),
     "features": ("features", "standard", "features of photographs"),
-    "routers-quick": ("accuracy", "quick", "5,000 digits"),
+    "routers": ("standard", "full", "Fashion-MNIST"),
 }
 """By published folder: the suite and the preset that compare methods which were tuned alike, and their data."""
 CAVEATS = {

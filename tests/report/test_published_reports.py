@@ -57,16 +57,16 @@ def test_runs_come_before_the_trials_that_chose_their_settings():
 
 
 def test_methods_that_were_asked_for_in_several_calls_are_all_marked_but_not_for_readers_of_a_pack(tmp_path):
-    runs = {part.preset: part for part in open_folder(REPORTS / "routers-quick").parts}["quick"]
+    runs = {part.preset: part for part in open_folder(REPORTS / "routers").parts}["quick"]
     assert runs.yours == set()
     unpacked = tmp_path / "unpacked"
-    unpack(REPORTS / "routers-quick", unpacked)
+    unpack(REPORTS / "routers", unpacked)
     own = {part.preset: part for part in open_folder(unpacked).parts}["quick"]
     assert own.yours == {"soft-moe", "expert-choice", "sinkhorn-token-choice"}
 
 
 def test_who_repeats_a_part_of_several_calls_is_told_all_of_them():
-    text = html.unescape((REPORTS / "routers-quick" / "report.html").read_text())
+    text = html.unescape((REPORTS / "routers" / "report.html").read_text())
     for method in ("soft-moe", "expert-choice", "sinkhorn-token-choice"):
         assert f"python -m routebench tune accuracy --preset quick --method {method}" in text
 

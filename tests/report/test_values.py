@@ -74,8 +74,8 @@ def test_methods_and_suites_have_the_names_of_the_page(path) -> None:
 
 
 def test_trials_come_last_as_on_the_page() -> None:
-    presets = decode(values_of(open_folder(REPORTS / "routers-quick")).block)[1]["presets"]
-    assert presets == ["quick", "quick-trials"]
+    presets = decode(values_of(open_folder(REPORTS / "routers")).block)[1]["presets"]
+    assert presets == ["full", "quick", "full-trials", "quick-trials"]
 
 
 def test_the_page_has_the_block_and_nothing_in_it_ends_it(written, text: str) -> None:
