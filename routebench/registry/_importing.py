@@ -231,6 +231,8 @@ def _check_neighbours(path: Path, new: Collection[str], folders: set[Path]) -> N
         new: names of the modules that were imported with it.
         folders: the folders of all plug-ins.
     """
+    if all(folder.is_relative_to(shipped("analyses")) for folder in folders):
+        return  # no plug-in is there yet
     own = sorted((folder for folder in folders if path.is_relative_to(folder)), key=lambda folder: -len(folder.parts))
     neighbours = {file for name in new if (file := _file_of(name)) and _root_of(name, file) in own}
     for file in sorted({path, *neighbours}):
