@@ -126,12 +126,12 @@ def keep_source(module: str) -> None:
 
 def _module_of(file: Path) -> ModuleType | None:
     """The module that was loaded from a file. To ask one that loads itself late would load it."""
-    loaded = [module for module in list(sys.modules.values()) if type(module) is ModuleType]
+    loaded = list(sys.modules.values())
     if len(loaded) != len(_modules) or not all(map(is_, loaded, _modules)):
         _modules[:] = loaded
         _by_name.clear()
         for module in loaded:
-            known = vars(module).get("__file__")
+            known = vars(module).get("__file__") if type(module) is ModuleType else None
             if isinstance(known, str):
                 _by_name[os.path.basename(known)].append(module)  # noqa: PTH119  # a Path takes ten times as long
     return next((one for one in _by_name.get(file.name, ()) if _resolved(vars(one)["__file__"]) == str(file)), None)
