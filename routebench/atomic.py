@@ -4,6 +4,7 @@ import contextlib
 import errno
 import glob
 import hashlib
+import json
 import os
 import platform
 import re
@@ -12,13 +13,13 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from routebench.errors import FULL, UserError
-from routebench.received import expect_plain, kind_of
+from routebench.received import expect_plain, from_json, kind_of, read_plain
 
 if sys.platform != "win32":  # there, leftovers are known by their age alone
     import fcntl
@@ -42,6 +43,8 @@ LONGEST = 200
 """Bytes of a name in that of what is unfinished; names of files have 255 at most."""
 UNFINISHED = re.compile(r"\.[0-9a-f]{8}\.[0-9a-f]{8}\.tmp$")
 """The end of the name of what is unfinished."""
+MOVED = ".moved"
+"""The file in an unfinished folder that names what is moved out of it, with numbers by which it is known again."""
 OLD = 24 * 3600
 """Seconds after which an unfinished file of another machine is a leftover."""
 
@@ -104,11 +107,11 @@ def write_output(
     """
     written = encoded(content) if isinstance(content, str) else content
     try:
-        target = Path(os.path.realpath(file))
         expect_place(file, what, named=named)
-        if is_stream(target):
-            target.write_bytes(written)
+        if is_stream(file):
+            file.write_bytes(written)
             return
+        target = Path(os.path.realpath(file))
         if target.name.endswith(SETTINGS) and _is_results(target.parent) and not keeps_settings:
             raise UserError(_refused(what, file, "a results folder has chosen settings by such names", "-o"))
         with made_folder(target.parent):
@@ -156,9 +159,9 @@ def expect_place(path: Path, what: str, option: str = "-o", *, folder: bool = Fa
     found = kind_of(path.lstat()) if os.path.lexists(path) and not named else ""
     if found in NOT_OURS:
         raise UserError(_refused(what, path, f"it is {found}", option))
-    target = Path(os.path.realpath(path))
-    if is_stream(target) and not folder:
+    if is_stream(path) and not folder:  # which has no path of its own, where /dev/stdout leads to a pipe
         return
+    target = Path(os.path.realpath(path))
     nearest = next(each for each in (target, *target.parents) if os.path.lexists(each))  # the root is there
     why = _kept_there(target)
     if not why and folder and path.is_symlink() and nearest != target:
@@ -274,6 +277,32 @@ def unfinished(target: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def taken_away(files: Collection[Path], made: Path) -> Iterator[None]:
+    """Takes files away while that is replaced by which they are known; after an error, they are there again.
+
+    Who is killed meanwhile leaves what names the others, so that the same command takes those away, too.
+
+    Args:
+        files: their paths. What is a folder now, or may not be moved, stays.
+        made: an `unfinished` folder of the same disk, with which they go.
+
+    Raises:
+        OSError: one cannot be moved.
+    """
+    try:
+        for file in files:
+            if file.is_symlink() or not file.is_dir():
+                with contextlib.suppress(FileNotFoundError, PermissionError):
+                    os.replace(file, made / file.name)
+        yield
+    except BaseException:
+        for file in files:
+            if os.path.lexists(made / file.name):
+                os.replace(made / file.name, file)
+        raise
+
+
+@contextlib.contextmanager
 def made_folder(*folders: Path) -> Iterator[None]:
     """Makes folders and those above them. After an error, those that are new and empty go again.
 
@@ -318,6 +347,7 @@ def filled(folder: Path, last: str) -> Iterator[Path]:
         yield made
         names = sorted(os.listdir(made), key=lambda name: (name == last, name))  # noqa: PTH208  # names
         new = [name for name in names if not os.path.lexists(folder / name)]
+        write_text(made / MOVED, json.dumps({name: (made / name).lstat().st_ino for name in new}))
         try:
             for name in names:
                 os.replace(made / name, folder / name)
@@ -335,8 +365,7 @@ def expect_empty(folder: Path) -> None:
         UserError: something does.
     """
     if folder.exists():
-        for left in filter(_is_unfinished, folder.glob(".*.tmp")):
-            _clear(left)
+        clear_leftovers(folder)
         if any(folder.iterdir()):
             raise UserError(f"{str(folder)!r} is not empty; name another folder with -o")
 
@@ -344,8 +373,9 @@ def expect_empty(folder: Path) -> None:
 def clear_leftovers(folder: Path) -> None:
     """Removes the unfinished files of processes that were killed while they wrote into a folder.
 
-    A file that is being written is locked, so that one of this machine which is not locked is a leftover. Locks of
-    other machines may not be seen here: their files are leftovers once they are old.
+    What they had moved out of these goes, too, unless all was. A file that is being written is locked, so that one of
+    this machine which is not locked is a leftover. Locks of other machines may not be seen here: their files are
+    leftovers once they are old.
     """
     for file in folder.glob(".*.tmp"):
         _clear(file)
@@ -353,7 +383,7 @@ def clear_leftovers(folder: Path) -> None:
 
 def clear_unfinished(target: Path) -> None:
     """Removes the unfinished files and folders of killed processes that made one file or folder."""
-    for left in filter(_is_unfinished, target.parent.glob(f".{glob.escape(_begun(target))}.*.tmp")):
+    for left in target.parent.glob(f".{glob.escape(_begun(target))}.*.tmp"):
         _clear(left)
 
 
@@ -363,7 +393,9 @@ def _is_unfinished(left: Path) -> bool:
 
 
 def _clear(left: Path) -> None:
-    """Removes an unfinished file or folder, unless a process may still write it."""
+    """Removes an unfinished file or folder, unless a process may still write it. The user's, of like names, stay."""
+    if not _is_unfinished(left):
+        return
     with contextlib.suppress(OSError):  # its writer, or another process, was quicker
         here = left.name.split(".")[-3:-2] == [_machine()]
         if here and sys.platform != "win32":
@@ -375,8 +407,20 @@ def _clear(left: Path) -> None:
 def _remove(left: Path) -> None:
     if left.is_symlink() or not left.is_dir():
         left.unlink()
-    elif _is_unfinished(left):
+    else:
+        _take_back(left)
         shutil.rmtree(left)
+
+
+def _take_back(left: Path) -> None:
+    """Takes back what a killed process had moved out of an unfinished folder, where some is still in it."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # nothing was moved
+        moved = from_json(read_plain(left / MOVED)[0])
+        if any(os.path.lexists(left / name) for name in moved):
+            for name, number in moved.items():
+                place = left.parent / name
+                if Path(name).name == name and not os.path.lexists(left / name) and place.lstat().st_ino == number:
+                    os.replace(place, left / name)
 
 
 def _replace(file: Path, content: bytes, *, lasting: bool = True) -> None:

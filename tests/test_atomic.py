@@ -1,5 +1,6 @@
 """Files that users ask for."""
 
+import json
 import os
 import re
 import subprocess
@@ -10,7 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from routebench.atomic import OLD, StoreFull, expect_empty, filled, told_when_full, unfinished, write_output
+from routebench.atomic import (
+    OLD,
+    StoreFull,
+    clear_leftovers,
+    expect_empty,
+    filled,
+    taken_away,
+    told_when_full,
+    unfinished,
+    write_output,
+)
 from routebench.engine.results import Store
 from routebench.engine.suites import ChosenSettings
 from routebench.errors import UserError
@@ -61,6 +72,18 @@ def test_a_pipe_is_written_to_and_stays(tmp_path):
     reader.join(10)
     assert read == ["new"]
     assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="open files have no paths")
+@pytest.mark.parametrize("way", ["/dev/stdout", "/dev/fd/1", "link"])
+def test_standard_output_that_is_a_pipe_is_written_to(tmp_path, way):
+    """What it leads to has no path that can be opened."""
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    code = "import sys; from routebench.atomic import Path, write_output; write_output(Path(sys.argv[1]), 'new', 'it')"
+    command = [sys.executable, "-c", code, way]
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("new", "")
 
 
 def maker(target, how):
@@ -167,6 +190,78 @@ def test_a_folder_is_empty_again_without_what_killed_commands_left_in_it(tmp_pat
     with pytest.raises(UserError, match="is not empty"):
         expect_empty(folder)
     assert (folder / ".mine.tmp").exists()
+
+
+FILLS = """
+import os, sys
+from pathlib import Path
+from routebench.atomic import filled
+move, count = os.replace, 0
+def dies(source, target):
+    global count
+    move(source, target)
+    count += Path(target).parent == Path(sys.argv[1])
+    if count == int(sys.argv[2]):
+        os._exit(9)
+os.replace = dies
+with filled(Path(sys.argv[1]), "last") as made:
+    (made / "a").mkdir()
+    for name in ("a/inner", "b", "last"):
+        (made / name).write_text("new")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such lock")
+@pytest.mark.parametrize("moves", [1, 2, 3])
+@pytest.mark.parametrize("mine", ["b", "unlike"])
+def test_what_a_killed_process_had_moved_goes_unless_all_was(tmp_path, moves, mine):
+    """Else the same command finds it in its way, and a reader takes a part for the whole."""
+    folder, code = tmp_path / "disk", [sys.executable, "-c", FILLS]
+    folder.mkdir()
+    (folder / "own").write_text("mine")
+    assert subprocess.run([*code, folder, str(moves)], check=False).returncode == 9
+    if (folder / mine).exists():  # somebody has put another one there
+        (folder / mine).rename(folder / "before")
+        (folder / mine).write_text("mine")
+    left = {file.name for file in folder.iterdir() if file.name[0] != "."}
+    clear_leftovers(folder)
+    gone = set() if moves == 3 else {"a", "b"} - {name for name in (mine,) if (left & {"before"})}
+    assert {file.name for file in folder.iterdir()} == left - gone
+    assert (folder / "own").read_text() == "mine"
+
+
+def test_names_in_what_is_unfinished_lead_nowhere_else(tmp_path):
+    """A folder may come from anybody."""
+    left, mine = tmp_path / "results" / ".last.00000000.11111111.tmp", tmp_path / "mine"
+    left.mkdir(parents=True)
+    for file in (mine, left / "last"):
+        file.write_text("mine")
+    names = {"last": 0, "../mine": mine.lstat().st_ino, str(mine): mine.lstat().st_ino}
+    (left / ".moved").write_text(json.dumps(names))
+    os.utime(left, (0, 0))
+    clear_leftovers(left.parent)
+    assert mine.exists() and not left.exists()
+
+
+def test_what_is_taken_away_comes_back_after_an_error(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    files = [tmp_path / name for name in ("a", "b", "folder", "link", "none")]
+    before = {*tmp_path.iterdir()}
+    with pytest.raises(KeyboardInterrupt):
+        _take_away(files, KeyboardInterrupt())
+    assert {*tmp_path.iterdir()} == before
+    _take_away(files, None)
+    assert {*tmp_path.iterdir()} == {tmp_path / "folder"}
+
+
+def _take_away(files, error):
+    with unfinished(files[0].with_name("page")) as made, taken_away(files, made):
+        assert {*made.parent.iterdir()} == {made.with_name("folder"), made}
+        if error:
+            raise error
 
 
 def test_folders_that_become_what_is_asked_for_are_made_in_one_way():

@@ -1,5 +1,6 @@
 """The board as one static page: published rows and all submissions of a folder, each with a page of its own."""
 
+import contextlib
 import math
 import os
 import re
@@ -82,11 +83,15 @@ def write_board(
         columns=COLUMNS, entries=entries, left_out=left_out, count=count, of=len(folders),
         all_steps=sorted({entry.cells[STEPS] for entry in entries}), steps_at=STEPS,
     )  # fmt: skip
-    left = _pages_of(page) - {entry.page for entry in entries}
-    atomic.write_output(page, text, "the board")
-    for name in left:  # of submissions that were taken away
-        if own_page(gone := page.with_name(name)):
-            gone.unlink()
+    left = [page.with_name(name) for name in _pages_of(page) - {entry.page for entry in entries}]
+    gone = [*filter(own_page, left)]  # of submissions that were taken away
+    try:
+        with contextlib.ExitStack() as stack:
+            if gone:
+                stack.enter_context(atomic.taken_away(gone, stack.enter_context(atomic.unfinished(page))))
+            atomic.write_output(page, text, "the board")
+    except OSError as error:
+        raise UserError(f"the board cannot be written to {str(page)!r}: {error.strerror}; choose with -o") from error
     return count, left_out
 
 

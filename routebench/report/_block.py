@@ -18,7 +18,7 @@ from routebench.analysis._method import CONTROL
 from routebench.analysis._result import Analysis
 from routebench.analysis._table import Column, Printed
 from routebench.analysis.figures import inline_svg, literal, save_svg, to_svg
-from routebench.atomic import made_folder, unfinished, write_text
+from routebench.atomic import made_folder, taken_away, unfinished, write_text
 from routebench.received import read_plain
 from routebench.registry import analyses
 from routebench.report._asking import Broken, checked, guarded
@@ -99,7 +99,7 @@ def replace_files(blocks: Iterable[Block], beside: Path, earlier: Set[str], betw
         blocks: those of the page.
         beside: the folder that figures and tables lie in. Whatever else is in it stays.
         earlier: the names of the files that the earlier report wrote there.
-        between: is called when all files are whole, before one is in its place.
+        between: is called when all files are whole, before one is in its place, and writes the page.
 
     Raises:
         OSError: a file cannot be written, or something else has its name.
@@ -112,12 +112,10 @@ def replace_files(blocks: Iterable[Block], beside: Path, earlier: Set[str], betw
         if taken := [name for name in names if (beside / name).is_dir() and not (beside / name).is_symlink()]:
             raise IsADirectoryError(errno.EISDIR, f"{taken[0]!r} in {beside.name!r} is a folder")
         with made_folder(beside) if names else contextlib.nullcontext():
-            between()
+            with taken_away([beside / name for name in earlier - names], made):
+                between()
             for name in names:
                 (made / name).replace(beside / name)
-        for name in earlier - names:
-            with contextlib.suppress(FileNotFoundError, IsADirectoryError, PermissionError):
-                (beside / name).unlink()
 
 
 def _write(block: Block, folder: Path) -> None:

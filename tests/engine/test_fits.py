@@ -255,22 +255,28 @@ def test_weights_of_another_type_are_trained_again(made, store):
     assert any("weights.safetensors could not be read" in told for told in store.warnings)
 
 
-def test_a_network_that_may_not_be_looked_at_stays(made, store, monkeypatch):
+@pytest.mark.parametrize("closed", ["weights.safetensors", "."])
+def test_a_network_that_may_not_be_looked_at_stays(made, store, monkeypatch, closed):
     """It is as it was written, as far as anybody knows: nobody trains for hours to have it again."""
     request = request_of(made)
     StoreContext(store, torch.device("cpu")).fit(request)
-    file = store.path / "fits" / fit_key(request) / "weights.safetensors"
-    known, opens = file.stat(), os.open
+    folder = store.path / "fits" / fit_key(request)
+    known = {file: file.stat() for file in folder.iterdir()}
 
-    def refused(path, *others, **more):
-        if Path(path) == file:
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return opens(path, *others, **more)
+    def refuse(looks):
+        def refused(path, *others, **more):
+            if not isinstance(path, int) and Path(path) == folder / closed:
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return looks(path, *others, **more)
 
-    monkeypatch.setattr(os, "open", refused)
-    with pytest.raises(UserError, match=r"weights.safetensors cannot be read \(Permission denied\); make it readable"):
+        return refused
+
+    monkeypatch.setattr(os, "open", refuse(os.open))
+    monkeypatch.setattr(os, "scandir", refuse(os.scandir))
+    with pytest.raises(UserError, match=rf"{folder.name}.* \(Permission denied\); make it readable"):
         StoreContext(store, torch.device("cpu")).fit(request)
-    assert (file.stat(), store.warnings) == (known, [])
+    monkeypatch.undo()
+    assert ({file: file.stat() for file in folder.iterdir()}, store.warnings) == (known, [])
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])

@@ -17,6 +17,7 @@ from routebench.comparing._rounds import _kept
 from routebench.data import extracting, load
 from routebench.engine.reproduce import read_record
 from routebench.engine.results import Store, checksum, existing, pack, unpack
+from routebench.engine.running._status import status_of
 from routebench.engine.suites import ChosenSettings, load_suite
 from routebench.errors import UserError
 from routebench.received import NotPlain, from_json, open_plain, read_plain, text_in
@@ -333,7 +334,7 @@ def test_a_file_that_may_not_be_read_is_not_called_something_else(name, read):
             read(closed)
 
 
-@pytest.mark.parametrize("closed", ["plans", "records", "arrays", "fits", "fits/0123456789abcdef"])
+@pytest.mark.parametrize("closed", ["plans", "records", "arrays", "damaged", "fits", "fits/0123456789abcdef"])
 def test_a_part_of_results_that_may_not_be_looked_at_is_not_empty(place, closed):
     """Else plans that cannot be read are none, and networks that cannot be read are left out of a pack in silence."""
     with TemporaryDirectory() as folder:
@@ -346,6 +347,35 @@ def test_a_part_of_results_that_may_not_be_looked_at_is_not_empty(place, closed)
             pack(existing(results).path, new, networks=True)
         (results / closed).chmod(0o700)
         assert not new.exists()
+
+
+@pytest.mark.parametrize("part", ["records", "arrays"])
+def test_results_that_may_not_be_looked_at_are_not_measured_again(finished, part):
+    """They may be whole, and a new measurement would take their place."""
+    made, results = finished
+    with TemporaryDirectory() as folder:
+        copy = shutil.copytree(results, Path(folder) / "results")
+        Path(folder).chmod(0o755)
+        closed = copy / part / min((results / part).iterdir()).name
+        closed.chmod(0)
+        with (
+            without_rights(),
+            pytest.raises(UserError, match=rf"cannot read .+{closed.name} \(Permission denied\); make"),
+        ):
+            status_of(made, Store(copy))
+        closed.chmod(0o600)
+        assert not status_of(made, Store(copy)).missing
+
+
+def test_an_index_that_may_not_be_looked_at_is_done_without(place):
+    with TemporaryDirectory() as folder:
+        results = shutil.copytree(place.results, Path(folder) / "results")
+        Path(folder).chmod(0o755)
+        (results / "index").mkdir(exist_ok=True)
+        (results / "index").chmod(0)
+        with without_rights():
+            assert len(Store(results).plans()) == len([*(results / "plans").iterdir()]) > 0
+        (results / "index").chmod(0o700)
 
 
 def test_raw_outputs_that_may_not_be_looked_at_are_called_so(place):

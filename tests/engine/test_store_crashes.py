@@ -121,8 +121,11 @@ def test_unfinished_files_of_other_machines_stay_until_they_are_old(tmp_path):
     for file, age in ((young, 60), (old, OLD + 60), (ahead, -OLD)):
         file.write_text("{")
         os.utime(file, (time.time() - age, time.time() - age))
+    mine = tmp_path / ".notes.tmp"
+    mine.write_text("the user's own")
+    os.utime(mine, (0, 0))
     clear_leftovers(tmp_path)
-    assert sorted(tmp_path.iterdir()) == [ahead, young]
+    assert sorted(tmp_path.iterdir()) == [ahead, mine, young]
 
 
 def test_what_a_killed_training_left_is_cleared_unless_it_goes_on(store):

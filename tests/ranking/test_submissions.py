@@ -911,6 +911,30 @@ def test_submissions_with_similar_names_have_pages_of_their_own(folder, board, r
     assert len([*folder.glob("board.a-b*.html")]) == 1 and (folder / "board.mine.html").is_file()
 
 
+def test_pages_of_submissions_that_are_gone_go_before_the_board_that_names_them(
+    folder, board, routebench_in, monkeypatch
+):
+    """Who is killed in between has a board that still names them, so that the same command takes them away."""
+    (folder / "submissions").mkdir()
+    shutil.move(folder / "sent", folder / "submissions" / "sent")
+    assert board_page(routebench_in, board, "submissions").code == 0
+    before, move, seen = {*folder.iterdir()}, os.replace, []
+
+    def full(source, target):
+        if Path(target).name == "board.html":
+            seen.append([*folder.glob("board.sent*.html")])
+            raise OSError(28, "No space left on device")
+        move(source, target)
+
+    monkeypatch.setattr("os.replace", full)
+    found = board_page(routebench_in, board)
+    assert (found.code, seen) == (2, [[]]) and "'board.html': the disk is full" in found.error, found
+    assert {*folder.iterdir()} == before
+    monkeypatch.undo()
+    assert board_page(routebench_in, board).code == 0
+    assert not [*folder.glob("board.sent*.html")]
+
+
 def test_a_link_of_a_board_leads_to_the_web_alone(folder, board, routebench_in):
     (folder / "submissions").mkdir()
     reseal(folder, lambda content: content.update(code="javascript:alert(1)", who="<b>x</b>"))

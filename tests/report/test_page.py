@@ -181,6 +181,29 @@ def test_what_only_an_earlier_report_has_is_removed_and_nothing_of_the_users(bes
     assert held(beside).keys() == before.keys() - gone
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+@pytest.mark.parametrize("moved", ["-failures.csv", "-gain-over-uniform.svg", "report.html", "-accuracy-table.csv"])
+def test_a_report_that_was_killed_leaves_nothing_of_an_earlier_one_for_ever(beside, moved) -> None:
+    """The page says which files an earlier report has, so that it is replaced when those are gone."""
+    before, move = held(beside), os.replace
+    Store(beside.parent).forget("uniform")
+
+    def last(source, target):
+        move(source, target)
+        if Path(target).name.endswith(moved) and Path(target).name[0] != ".":
+            os._exit(9)
+
+    child = os.fork()
+    if child == 0:
+        os.replace = last
+        write_report(beside.parent)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    write_report(beside.parent)
+    gone = {name for name in before if name.endswith(("-gain-over-uniform.csv", "-gain-over-uniform.svg"))}
+    assert held(beside).keys() == before.keys() - gone
+
+
 def test_the_report_of_another_folder_takes_the_place_of_the_first(tmp_path, beside) -> None:
     records = made_up_records(seeds=2, methods={"none": METHODS["none"]}, failures=False)
     for record in records:

@@ -19,6 +19,7 @@ from routebench.atomic import (
     PACKED,
     PARTS,
     SETTINGS,
+    clear_leftovers,
     expect_place,
     filled,
     told_when_full,
@@ -156,7 +157,7 @@ def files_of(folder: Path) -> Path:
             is writable.
     """
     expect_folders(folder, PARTS, "results folder")
-    for part in ENDINGS:
+    for part in (*ENDINGS, "damaged"):
         permitted(folder / part)  # `glob` finds nothing in what may not be looked at
     if not is_packed(folder):
         return folder
@@ -215,6 +216,7 @@ def _held(folder: Path) -> list[Path]:
 
 def _expect_free(folder: Path) -> None:
     expect_place(folder, "the folder", folder=True)
+    clear_leftovers(folder)
     held = [name for name in (*HELD, *ENDINGS, "fits") if (folder / name).exists()]
     if held:
         raise UserError(f"{str(folder)!r} holds results already ({held[0]}); name another folder with -o")

@@ -91,8 +91,8 @@ class Store:
         self.expect_place()
         try:
             with made_folder(*(self.path / part for part in PARTS)):
-                with tempfile.TemporaryFile(dir=self.path / "records"):
-                    pass
+                for part in ("records", "arrays"):
+                    tempfile.TemporaryFile(dir=self.path / part).close()
                 for folder in (self.path, *(self.path / part for part in (*PARTS, "index"))):
                     clear_leftovers(folder)
                 self._clear_fits()
@@ -174,6 +174,11 @@ class Store:
             self._reader.tell_lacking(key)
             return None
         return found
+
+    def expect_permitted(self, key: str) -> None:
+        """Raises UserError if a file of a run may not be read: it may be whole, and a new one would take its place."""
+        for part in ("records", "arrays"):
+            permitted(self._file(part, key))
 
     def records(self) -> Records:
         """All records that count, by column. In a large folder, only changed files are read."""

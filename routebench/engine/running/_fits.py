@@ -45,7 +45,7 @@ from routebench.given import checked, several
 from routebench.losses import OWN
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
-from routebench.received import expect_folders, from_json, open_plain, read_plain
+from routebench.received import expect_folders, from_json, open_plain, permitted, read_plain
 from routebench.registry import load_plugin
 from routebench.training import Epoch, evaluate, fit
 
@@ -114,7 +114,7 @@ class StoreContext:
         """
         folder = self.store.files / "fits" / key
         expect_folders(self.store.files, [f"fits/{key}"], "results folder")
-        for file in folder.glob("*"):
+        for file in permitted(folder).glob("*"):
             try:
                 open_plain(file).close()
             except FileNotFoundError:

@@ -46,7 +46,7 @@ def status_of(plan: Plan, store: Store, only: Sequence[str] = ()) -> PlanStatus:
         only: keys, or prefixes of keys, of the runs to look at; empty for all.
 
     Raises:
-        UserError: the plan has no run with such a key.
+        UserError: the plan has no run with such a key, or the files of one may not be read.
     """
     found = PlanStatus()
     for key in only:
@@ -57,6 +57,7 @@ def status_of(plan: Plan, store: Store, only: Sequence[str] = ()) -> PlanStatus:
             continue
         record = store.record(cell.key)
         if record is None:
+            store.expect_permitted(cell.key)
             found.missing.append(cell)
         elif record.status == "ok":
             found.cached.append(cell)
