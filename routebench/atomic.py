@@ -109,7 +109,10 @@ def write_output(
     try:
         expect_place(file, what, named=named)
         if is_stream(file):
-            file.write_bytes(written)
+            sys.stdout.flush()
+            printed_to = _printed_to(file)
+            with file.open("wb") if printed_to is None else os.fdopen(os.dup(printed_to), "wb") as opened:
+                opened.write(written)
             return
         target = Path(os.path.realpath(file))
         if target.name.endswith(SETTINGS) and _is_results(target.parent) and not keeps_settings:
@@ -123,8 +126,17 @@ def write_output(
 
 
 def is_stream(file: Path) -> bool:
-    """Tells whether it is a pipe or a device, beside which nothing else is to be written."""
-    return file.exists() and not (file.is_file() or file.is_dir())
+    """Tells whether it is a pipe, a device or standard output, beside which nothing else is to be written."""
+    return _printed_to(file) is not None or (file.exists() and not (file.is_file() or file.is_dir()))
+
+
+def _printed_to(file: Path) -> int | None:
+    """The number of standard output or error, if it is named as such: a file that it goes to may hold more already."""
+    with contextlib.suppress(OSError):
+        if os.path.abspath(file).startswith(("/dev/", "/proc/")):  # noqa: PTH100  # links are what it is about
+            known = file.stat()
+            return next((number for number in (1, 2) if os.path.samestat(known, os.fstat(number))), None)
+    return None
 
 
 def expect_page(page: Path, what: str, *, named: bool = True) -> None:

@@ -74,16 +74,36 @@ def test_a_pipe_is_written_to_and_stays(tmp_path):
     assert pipe.is_fifo()
 
 
+PRINTS = """
+import sys
+from routebench.atomic import Path, write_output
+print("first")
+write_output(Path(sys.argv[1]), "new\\n", "it")
+print("last")
+"""
+
+
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="open files have no paths")
 @pytest.mark.parametrize("way", ["/dev/stdout", "/dev/fd/1", "link"])
-def test_standard_output_that_is_a_pipe_is_written_to(tmp_path, way):
-    """What it leads to has no path that can be opened."""
+@pytest.mark.parametrize("to", ["a pipe", "a file", "a file that is gone"])
+def test_standard_output_is_written_to_whatever_it_is(tmp_path, way, to):
+    """What it leads to may have no path that can be opened, or hold more already."""
     (tmp_path / "link").symlink_to("/dev/stdout")
-    code = "import sys; from routebench.atomic import Path, write_output; write_output(Path(sys.argv[1]), 'new', 'it')"
-    command = [sys.executable, "-c", code, way]
-    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("new", "")
+    if (way, to[:6]) == ("link", "a file"):
+        pytest.skip("only a link to a pipe has no other meaning")
+    before, file, expected = {*tmp_path.iterdir()}, tmp_path / "file", [b"before", b"first", b"new", b"last"]
+    command, env = [sys.executable, "-c", PRINTS, way], {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    with file.open("w+b") as opened:
+        opened.write(b"" if to == "a pipe" else b"before\n")
+        opened.flush()
+        if to != "a file":
+            file.unlink()
+        done = subprocess.run(
+            command, cwd=tmp_path, env=env, stdout=subprocess.PIPE if to == "a pipe" else opened, check=True
+        )
+        opened.seek(0)
+        assert (opened.read() + (done.stdout or b"")).split() == expected[to == "a pipe" :]
+    assert {*tmp_path.iterdir()} == before | ({file} if to == "a file" else set())
 
 
 def maker(target, how):

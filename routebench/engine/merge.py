@@ -314,9 +314,12 @@ def _sums(store: Store, place: Path) -> dict[str, str]:
     except UserError as error:
         store.warnings.append(one_line(error))
         return {}
-    if changed := [name for name, known in sums.items() if checksum.of_file(place / name) != known]:
-        store.warnings.append(f"fits/{place.name}/{changed[0]} is not what was written; its network is left out")
-        return {}
+    for name, known in sums.items():
+        if (found := checksum.of_file(place / name)) != known:
+            why = "is not there" if not os.path.lexists(place / name) else "cannot be read"
+            told = f"fits/{place.name}/{name} {'is not what was written' if found else why}; its network is left out"
+            store.warnings.append(told)
+            return {}
     return sums
 
 

@@ -1,5 +1,6 @@
 """Compiles a kernel for one size, once per machine, and keeps the library in the user's cache folder."""
 
+import contextlib
 import ctypes
 import hashlib
 import logging
@@ -83,6 +84,8 @@ def _compiled(source: Path, use: str, name: str, **sizes: int) -> ctypes.CDLL:
     except UserError as error:
         raise NoCompiler(str(error)) from error
     file = folder / f"{name}-{_digest(compiler, source)}.so"
+    with contextlib.suppress(OSError):  # not there, or damaged; the folder may be one that can only be read
+        return ctypes.CDLL(str(file))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / f"{file.stem}.lock"):
@@ -118,6 +121,8 @@ def _words(command: str) -> list[str]:
 def _compile(compiler: tuple[str, ...], source: Path, definitions: tuple[str, ...], file: Path) -> None:
     named = " ".join(compiler)
     part = file.with_suffix(f".{os.getpid()}.part")
+    for left in file.parent.glob(f"{file.stem}.*.part"):  # of processes that were killed: this one holds the lock
+        left.unlink(missing_ok=True)
     failed = ""
     for threads in (THREADS, ()):
         command = (*compiler, *FLAGS, *threads, *definitions, str(source), "-o", str(part))

@@ -346,7 +346,15 @@ def test_what_is_damaged_is_told_and_the_rest_is_merged(one, other, call, tmp_pa
     assert store.verify()[0] == 14
 
 
-def test_a_network_that_was_changed_stays_behind(one, other, call, tmp_path):
+@pytest.mark.parametrize(
+    ("deed", "why"),
+    [
+        (lambda file: file.write_bytes(b"z"), "is not what was written"),
+        (lambda file: file.unlink(), "is not there"),
+        (lambda file: (file.unlink(), file.mkdir()), "cannot be read"),
+    ],
+)
+def test_a_network_that_was_changed_stays_behind(one, other, call, tmp_path, deed, why):
     for folder, text in ((one, b"x"), (other, b"y")):
         fit = folder / "fits" / ("a" * 16)
         fit.mkdir(parents=True)
@@ -354,9 +362,9 @@ def test_a_network_that_was_changed_stays_behind(one, other, call, tmp_path):
         sums = {"weights.safetensors": checksum.of_file(fit / "weights.safetensors")}
         write_text(fit / "fit.json", checksum.sealed({"epochs": [], "files": sums}))
         (fit / "unfinished.tmp").write_text("")
-    (one / "fits" / ("a" * 16) / "weights.safetensors").write_bytes(b"z")
+    deed(one / "fits" / ("a" * 16) / "weights.safetensors")
     done = call("merge", one, other, "-o", tmp_path / "new")
-    assert done.code == 3 and "weights.safetensors is not what was written; its network is left out" in done.error
+    assert done.code == 3 and f"weights.safetensors {why}; its network is left out" in done.error
     kept = tmp_path / "new" / "fits" / ("a" * 16)
     assert sorted(file.name for file in kept.iterdir()) == ["fit.json", "weights.safetensors"]
     assert (kept / "weights.safetensors").read_bytes() == b"y"

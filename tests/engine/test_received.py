@@ -387,8 +387,10 @@ def test_raw_outputs_that_may_not_be_looked_at_are_called_so(place):
         Path(folder).chmod(0o755)
         store = Store(results)
         with without_rights():
-            store.records()
-        assert f"arrays/{closed.name} cannot be read (Permission denied)" in store.warnings
+            reasons = {*store.planned()["reason"]}
+            store.tell_lost()
+        assert "its raw outputs cannot be read" in reasons
+        assert store.warnings == [f"arrays/{closed.name} cannot be read (Permission denied)"]
         assert closed.exists()
 
 

@@ -154,6 +154,28 @@ def test_a_damaged_library_is_compiled_again(folder):
     assert compiler.library(*SIZES).lanes_in_a_block() in {4, 8, 16}
 
 
+def test_what_a_killed_compilation_left_goes_with_the_next_one(folder, tmp_path):
+    folder.mkdir()
+    for name in ("one.1.part", "two.1.part"):
+        (folder / name).touch()
+    command = script(tmp_path / "cc", "for last; do :; done; touch $last")
+    compiler._compile((command,), compiler.SOURCE, (), folder / "one.so")
+    assert sorted(file.name for file in folder.iterdir()) == ["one.so", "two.1.part"]
+
+
+@needs_a_compiler
+def test_a_library_in_a_folder_that_can_only_be_read_is_used(folder, monkeypatch):
+    """Such as the cache of an image that several machines start from."""
+    compiler.library(*SIZES)
+    compiler.library.cache_clear()
+
+    def refuse(path):
+        raise OSError(30, "Read-only file system", str(path))
+
+    monkeypatch.setattr(compiler, "FileLock", refuse)
+    assert compiler.library(*SIZES).lanes_in_a_block() in {4, 8, 16}
+
+
 def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
     monkeypatch.delenv("ROUTEBENCH_CACHE", raising=False)
     monkeypatch.delenv("ROUTEBENCH_DATA", raising=False)

@@ -28,6 +28,7 @@ from routebench.received import KeyTwice, NotPlain, expect_plain, from_json, ope
 UNREADABLE = "could not be read"
 CHANGED = "is not what was written (its checksum does not hold)"
 LOST = "its raw outputs are gone or damaged"
+CLOSED = "its raw outputs cannot be read"
 GONE = "its record was damaged"
 ASIDE = re.compile(r"(?P<name>.+)\.\d+\.\d+")
 """The name of a file in `damaged/`: that which it had, the time, and the process that moved it."""
@@ -57,6 +58,8 @@ class Reader:
         self._known: Records | None = None
         self._plans: dict[Path, tuple[Stamp, PlanTable]] = {}
         self._lacking: dict[str, None] = {}
+        self._closed: set[str] = set()
+        """Runs whose raw outputs cannot be read, and files of networks that cannot, by their names."""
         self._moved: set[str] = set()
         self._told: dict[str, None] = {}
 
@@ -218,7 +221,8 @@ class Reader:
         columns = [found.facts[name].items() for name in ("cell", "status", "reason")]
         outcomes = {key: (status, reason) for key, status, reason in zip(*columns, strict=True)}
         gone = dict.fromkeys((name[:-5] for name in self.gone()["records"]), (plans.NOT_RUN, GONE))
-        return gone | dict.fromkeys(self._lacking, (plans.NOT_RUN, LOST)) | outcomes
+        lost = {key: (plans.NOT_RUN, CLOSED if key in self._closed else LOST) for key in self._lacking}
+        return gone | lost | outcomes
 
     def records(self) -> Records:
         """All valid records, in any order. A record without whole raw outputs does not count."""
@@ -256,7 +260,7 @@ class Reader:
             self.is_gone(file)
             return False
         except (PermissionError, NotPlain) as error:  # it may be whole, or is no file of this folder
-            self.warn(f"{file.relative_to(self.path)} cannot be read ({error.strerror})")
+            self._warn_of_closed(file, error)
             return False
         except (SafetensorError, OSError):
             self.set_aside(file, known)
@@ -269,20 +273,24 @@ class Reader:
         except FileNotFoundError:
             return True
         except OSError as error:
-            self.warn(f"{file.relative_to(self.path)} cannot be read ({error.strerror})")
+            self._warn_of_closed(file, error)
         return False
+
+    def _warn_of_closed(self, file: Path, error: OSError) -> None:
+        self.warn(f"{file.relative_to(self.path)} cannot be read ({error.strerror})")
+        self._closed.add(file.stem)
 
     def lacking(self) -> set[str]:
         """The results read that do not count without their raw outputs."""
         return {*self._lacking}
 
     def tell_lacking(self, *cells: str) -> None:
-        """Warns once that results of some runs do not count."""
-        before = _lacking(self._told)
-        self._told |= dict.fromkeys(cells)
+        """Warns once that results of some runs do not count; of what cannot be read, a warning says so already."""
+        before, lost = _lacking(self._told), [cell for cell in cells if cell not in self._closed]
+        self._told |= dict.fromkeys(lost)
         if before in self.warnings:
             self.warnings[self.warnings.index(before)] = _lacking(self._told)
-        elif cells:
+        elif lost:
             self.warnings.append(_lacking(self._told))
 
     def _whole_arrays(self) -> Container[str]:

@@ -124,7 +124,7 @@ def settings_in(folder: Path) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for file in sorted(folder.glob(f"[!.]*{SETTINGS}")):
         try:
-            found[file.name], _ = read_plain(file)
+            found[file.name], _ = read_plain(permitted(file))
         except OSError as error:
             told = f"expected a file of settings, got {str(file)!r}: {error.strerror}; take it away"
             raise UserError(told) from error
