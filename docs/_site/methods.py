@@ -43,7 +43,7 @@ def facts(name: str) -> list[tuple[str, str]]:
     return [
         ("In a sentence", as_markdown(told["first"])),
         ("Source", as_markdown(told["Source"])),
-        ("Kind", "control" if name in CONTROLS else "routing method"),
+        ("Kind", "baseline" if name in CONTROLS else "routing method"),
         ("Iterative", "yes" if isinstance(method, IterativeRouting) else "no"),
         (USES, _yes(name, "uses_activations")),
         (GIVES, _yes(name, "gives_activations")),
@@ -53,7 +53,7 @@ def facts(name: str) -> list[tuple[str, str]]:
 
 
 def overview() -> list[list[str]]:
-    """A row per method, controls first: name, rule, iterative, activations used and given, parameters, work."""
+    """A row per method, baselines first: name, rule, iterative, activations used and given, parameters, work."""
     rows = []
     for name in [*CONTROLS, *sorted(one["name"] for one in catalogue()["methods"] if one["name"] not in CONTROLS)]:
         known = dict(facts(name))

@@ -84,7 +84,7 @@ def _suite(
         if not of and not where.tiny:
             return ["-m", "routebench", "suite", file, *options]
         pattern, most = ("", "1") if where.tiny else (of, "0")
-        return ["-m", "reports.gpu.cells", pattern, most, file, *options]
+        return ["-m", "reports.gpu.runs", pattern, most, file, *options]
 
     return command
 

@@ -76,13 +76,13 @@ class LayerWork(Work):
 
 
 class TrainingWork(Work):
-    """One training step: loss, gradients, optimiser.
+    """One training step: loss, gradients, optimizer.
 
     Args:
         network: in training mode.
         images, labels: the batch.
         loss: mean over images.
-        optimiser: of the network's parameters.
+        optimiser: the optimizer of the network's parameters.
         passes: parts of the batch that go through one after another, their gradients adding up to those of the batch.
     """
 
@@ -101,7 +101,7 @@ class TrainingWork(Work):
         self.images = len(images)
 
     def step(self) -> None:
-        """All passes and the optimiser's step."""
+        """All passes and the optimizer's step."""
         self.optimiser.zero_grad()
         for images, labels in self.batches:
             loss = self.loss(self.network(images), labels)
@@ -155,7 +155,7 @@ class Case:
         fits: goal for the peak memory of the whole process with ours, in GiB.
         passes: parts in which the yardstick takes the batch, because the whole does not fit.
         memory_batch: images of the measurement of memory against T; None for a case without one.
-        steps: optimiser steps of one epoch, for a case whose table row says what an epoch takes.
+        steps: optimizer steps of one epoch, for a case whose table row says what an epoch takes.
         note: what a reader of its row must know.
     """
 

@@ -63,7 +63,7 @@ class Suite:
 
 
 def rows_of(folder: Path) -> Rows:
-    """The rows of a results folder, and one without a value for each cell that was planned and not run."""
+    """The rows of a results folder, and one without a value for each run that was planned and not run."""
     from routebench import load_results  # not above: a commit without it still has the benchmarks' names
 
     module = "routebench.engine.results" if find_spec("routebench.engine.results") else "routebench.engine.store"
@@ -76,7 +76,7 @@ def rows_of(folder: Path) -> Rows:
 def tracked(rows: Rows, suite: str, metric: str, method: str) -> float:
     """The typical value of one metric of one method; the whole network's, where parts of it are measured too.
 
-    NaN, which asv takes for "failed", if a planned cell of the method has no value: a mean over what is left would be
+    NaN, which asv takes for "failed", if a planned run of the method has no value: a mean over what is left would be
     better or worse because of what is missing.
 
     Raises:
@@ -94,7 +94,7 @@ def tracked(rows: Rows, suite: str, metric: str, method: str) -> float:
 
 
 def tested_as_trained(row: Mapping[str, Any]) -> bool:
-    """Whether routing had as many iterations as in training; a cell without a result had none of its own."""
+    """Whether routing had as many iterations as in training; a run without a result had none of its own."""
     return row.get("metric") is None or str(row["test_iterations"]) == str(row["iterations"])
 
 

@@ -26,7 +26,11 @@ FILES = [*ROOT.glob("routebench/**/*.py"), *ROOT.glob("analyses/*.py")]
 ROW = re.compile(r"^\| \*\*([^|]+)\*\* \| ([^|]+) \| ([^|]*) ?\|$", re.MULTILINE)
 LONGEST = 45
 """Rows of the glossary, at most."""
-PROSE = ["README.md", "CONTRIBUTING.md", "docs/**/*.md", "reports/**/*.md", "routebench/**/*.md", "suites/**/*.md"]
+PROSE = [
+    *("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**/*.md", "reports/**/*.md", "routebench/**/*.md"),
+    *("suites/**/*.md", "suites/*.toml", "routebench/**/*.toml"),
+]
+"""Pages, and the files whose sentences stand on pages."""
 CODE = re.compile(r"^```.*?^```$|^ {4}.*?$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 FORMER = {
     "knob": "hyperparameter",

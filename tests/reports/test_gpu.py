@@ -16,7 +16,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from reports.gpu import cells, check, devices, environment, parts, rows, run, tiles, wheelhouse
+from reports.gpu import check, devices, environment, parts, rows, run, runs, tiles, wheelhouse
 from routebench.cli import cli
 from routebench.engine.results import existing
 from routebench.engine.running import _suite
@@ -52,8 +52,8 @@ def in_this_process(monkeypatch):
 
     def code_of(module, arguments):
         program = check.main if module == "reports.gpu.check" else cli
-        if module == "reports.gpu.cells":
-            arguments = cells.chosen(arguments[0], int(arguments[1]), arguments[2:])
+        if module == "reports.gpu.runs":
+            arguments = runs.chosen(arguments[0], int(arguments[1]), arguments[2:])
         try:
             program.main(arguments, standalone_mode=False)
         except SystemExit as stop:
@@ -61,7 +61,7 @@ def in_this_process(monkeypatch):
         return 0
 
     monkeypatch.setattr(run, "start", start)
-    monkeypatch.setattr(cells, "planned", listed)
+    monkeypatch.setattr(runs, "planned", listed)
 
 
 @pytest.fixture
@@ -199,15 +199,15 @@ def test_a_script_stops_in_time():
 @pytest.mark.parametrize(
     ("part", "count"), [("kiefer", 12), ("sparsity", 6), ("robustness", 12), ("probes", 12), ("smith", 15), ("em", 6)]
 )
-def test_cells_of_a_part(part, count, no_data, monkeypatch, tmp_path):
-    monkeypatch.setattr(cells, "planned", listed)
+def test_runs_of_a_part(part, count, no_data, monkeypatch, tmp_path):
+    monkeypatch.setattr(runs, "planned", listed)
     monkeypatch.setattr(_suite, "MEASURING", 0.0)  # seconds to time steps of training, of which a list says nothing
     (found,) = (one for one in parts.PARTS if one.name == part)
     command = found.command(replace(GPU, device="cpu", output=tmp_path), 100.0)
     pattern, most, suite = (
-        (command[2], command[3], command[4:]) if command[1] == "reports.gpu.cells" else ("", "0", command[3:])
+        (command[2], command[3], command[4:]) if command[1] == "reports.gpu.runs" else ("", "0", command[3:])
     )
-    assert cells.chosen(pattern, int(most), suite).count("--run") == count
+    assert runs.chosen(pattern, int(most), suite).count("--run") == count
 
 
 def test_attacks_are_on_networks_that_were_trained_before(no_data):

@@ -1,7 +1,7 @@
-"""Runs those cells of a suite whose names match: `python -m reports.gpu.cells PATTERN MOST SUITE OPTIONS...`.
+"""Executes those runs of a suite whose names match: `python -m reports.gpu.runs PATTERN MOST SUITE OPTIONS...`.
 
-A suite adds controls, and the models that learn without labels, which a short time has no room for. MOST is how many
-cells are run at most; 0 stands for all that match.
+A suite adds baselines, and the models that learn without labels, which a short time has no room for. MOST is how many
+runs are executed at most; 0 stands for all that match.
 """
 
 import re
@@ -14,15 +14,15 @@ LISTED = re.compile(
 
 
 def keys(pattern: str, listing: str) -> list[str]:
-    """The keys of the cells whose names match, in the order of what `--dry-run` lists.
+    """The keys of the runs whose names match, in the order of what `--dry-run` lists.
 
     Raises:
-        SystemExit: there are no such cells.
+        SystemExit: there are no such runs.
     """
     listed = LISTED.findall(listing)
     found = [key for key, name in listed if re.match(pattern, name)]
     if not found:
-        raise SystemExit(f"expected cells like {pattern!r}, got {[name for _, name in listed]}")
+        raise SystemExit(f"expected runs like {pattern!r}, got {[name for _, name in listed]}")
     return found
 
 
@@ -36,13 +36,13 @@ def planned(suite: list[str]) -> str:
 
 
 def chosen(pattern: str, most: int, suite: list[str]) -> list[str]:
-    """The arguments of `python -m routebench` that run the cells."""
+    """The arguments of `python -m routebench` that execute the runs."""
     found = keys(pattern, planned(suite))
     return ["suite", *suite, *(part for key in found[: most or None] for part in ("--run", key))]
 
 
 def main() -> None:
-    """Runs them, with the exit code of the suite."""
+    """Executes them, with the exit code of the suite."""
     pattern, most, *suite = sys.argv[1:]
     command = [sys.executable, "-m", "routebench", *chosen(pattern, int(most), suite)]
     sys.exit(subprocess.run(command, check=False).returncode)
