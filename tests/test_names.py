@@ -1,9 +1,10 @@
-"""The core knows nothing that is registered by name, and papers import it through its doors alone."""
+"""The core knows nothing that is registered by name; papers and tests import it through its doors."""
 
 import ast
 import dataclasses
 import re
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,26 @@ def test_a_folder_imports_its_own_files_with_leading_dots():
     files = [file for folder in bundles() for file in sorted(folder.path.rglob("*.py"))]
     assert len(files) > 50
     assert [file.name for file in files if absolute.search(file.read_text(encoding="utf-8"))] == []
+
+
+def within(file):
+    """What a file imports from modules within a package of routebench, with the module."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        module = (isinstance(node, ast.ImportFrom) and node.module) or ""
+        if module.startswith("routebench.") and "._" in module:
+            yield module, [alias.name for alias in node.names]
+
+
+def test_tests_import_through_doors_what_these_have():
+    found = [(file, *one) for file in sorted(Path(__file__).parent.rglob("*.py")) for one in within(file)]
+    assert len(found) > 100
+    missed = {
+        f"{file.name}: {name} of {module}"
+        for file, module, names in found
+        for name in names
+        if name in getattr(import_module(module.partition("._")[0]), "__all__", ())
+    }
+    assert missed == set()
 
 
 def test_every_folder_says_what_it_is():

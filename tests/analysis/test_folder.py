@@ -10,8 +10,7 @@ from routebench.engine.results._checksum import sealed
 from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report import _page as page
-from routebench.report import write_report
-from routebench.report._origins import origins_of
+from routebench.report import origins_of, write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, RECIPE, made_up_records, made_up_runs, results_of
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from routebench.engine.results import PlanTable, Store
 from routebench.engine.results import Record as Stored
-from routebench.engine.results import Store
-from routebench.engine.results._plan_table import PlanTable
 
 ROOT = Path(__file__).parents[2]
 ACCURACY, COST = ROOT / "tests" / "packs" / "accuracy-quick", ROOT / "tests" / "packs" / "cost-quick"

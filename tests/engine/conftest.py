@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from routebench.engine.results import Store
-from routebench.engine.running import Listener, Queue, RunConfig
-from routebench.engine.running._run import run_cells
+from routebench.engine.running import Listener, Queue, RunConfig, run_cells
 from routebench.engine.running._suite import write_plan
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.engine.tuning import choose

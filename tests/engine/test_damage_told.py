@@ -14,9 +14,8 @@ from routebench.comparing import Wishes, as_json, as_text, compare_folders, verd
 from routebench.engine.reproduce import arrays_beside
 from routebench.engine.results import Store, pack
 from routebench.engine.results import _store as engine_store
-from routebench.engine.running import Listener, PlannedRun, Queue, RunConfig
+from routebench.engine.running import Listener, PlannedRun, Queue, RunConfig, run_cells
 from routebench.engine.running import _suite as engine_suite
-from routebench.engine.running._run import run_cells
 from routebench.engine.running._status import status_of
 from routebench.errors import UserError
 from routebench.interface import SuiteRun

@@ -19,14 +19,13 @@ from routebench.analysis.folder import open_folder
 from routebench.engine import merge as module
 from routebench.engine.merge import merge, opened
 from routebench.engine.results import Store, checksum, digest, distinct, files_of, is_packed, pack, unpack, write_text
-from routebench.engine.running import Listener, Queue, RunConfig
-from routebench.engine.running._run import run_cells
+from routebench.engine.running import Listener, Queue, RunConfig, run_cells
 from routebench.engine.running._suite import write_plan
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.engine.tuning import choose
 from routebench.errors import UserError
 from routebench.registry import extensions, load_plugin
-from routebench.report._origins import origins_of
+from routebench.report import origins_of
 from tests.command import Command
 from tests.engine.conftest import PARTS, ROOT, SUITE
 from tests.engine.shown import markdown_of, tables_of

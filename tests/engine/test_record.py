@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from routebench.engine.results import RECORD, Identity, Record, digest, distinct, files_of, is_plan
-from routebench.engine.results._plan_table import PlanTable
+from routebench.engine.results import RECORD, Identity, PlanTable, Record, digest, distinct, files_of, is_plan
 
 REPORTS = Path(__file__).parents[2] / "reports"
 FOLDERS = sorted(path.parent.name for path in REPORTS.glob("*/records.parquet"))

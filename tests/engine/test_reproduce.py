@@ -19,8 +19,7 @@ from routebench.engine import reproduce
 from routebench.engine.agreement import compare
 from routebench.engine.origin import plugin_hash
 from routebench.engine.results import Store, files_of
-from routebench.engine.running import Listener, Queue, RunConfig
-from routebench.engine.running._run import run_cells
+from routebench.engine.running import Listener, Queue, RunConfig, run_cells
 from routebench.engine.running._suite import write_plan
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError

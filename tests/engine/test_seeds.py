@@ -8,14 +8,13 @@ import routebench
 from routebench.analysis.folder import open_folder
 from routebench.analysis.named import named_pairs
 from routebench.engine.results import Store
-from routebench.engine.running import Listener, Queue, RunConfig
-from routebench.engine.running._run import run_cells
+from routebench.engine.running import Listener, Queue, RunConfig, run_cells
 from routebench.engine.running._suite import write_plan
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 from routebench.quantities import seeds, written
 from routebench.registry import extensions, load_plugin
-from routebench.report._origins import origins_of
+from routebench.report import origins_of
 from tests.command import Command
 from tests.engine.conftest import PARTS, SUITE
 from tests.engine.shown import tables_of

@@ -13,9 +13,8 @@ from safetensors.numpy import load_file
 
 from routebench import load_arrays, load_results
 from routebench.atomic import StoreFull, write_tensors, write_text
-from routebench.engine.results import Store
+from routebench.engine.results import COLUMNS, Store
 from routebench.engine.results._plan_table import PLANNED
-from routebench.engine.results._record import COLUMNS
 from routebench.engine.running._cell import make_record
 from routebench.engine.running._status import status_of
 from routebench.engine.running._suite import write_plan

@@ -9,7 +9,7 @@ from routebench.catalogue import facts_of_data, views_of
 from routebench.comparing._folders import read_side
 from routebench.data import load
 from routebench.engine.running import prepare
-from routebench.engine.suites._parts import NamedParts
+from routebench.engine.suites import NamedParts
 from routebench.errors import UserError
 from routebench.options import SuiteOptions
 from routebench.registry import datasets, load_plugin
