@@ -33,6 +33,11 @@ The generator may live on another device than the images: one on the CPU draws t
 def augmented(name: str, images: Tensor, generator: Generator) -> Tensor:
     """A batch as the augmentation of this name makes it.
 
+    Args:
+        name: an augmentation, with its options.
+        images: pixels from 0 to 1, (batch, channels, height, width).
+        generator: what it draws with.
+
     Raises:
         UserError: it gives something else than as many images of the same shape and type, or one that does not ship
             gives numbers that are not finite, for which a method would be blamed.
@@ -111,7 +116,13 @@ class Rotate:
 
 
 def random_windows(images: Tensor, padding: int, generator: Generator) -> Tensor:
-    """A window of the old size at a random place of each zero-padded image; the middle place changes nothing."""
+    """A window of the old size at a random place of each zero-padded image; the middle place changes nothing.
+
+    Args:
+        images: (batch, channels, height, width).
+        padding: zeros on each side, in pixels.
+        generator: what places are drawn with.
+    """
     batch, _, height, width = images.shape
     places = torch.randint(2 * padding + 1, (2, batch), generator=generator, device=generator.device)
     top, left = places.to(images.device)

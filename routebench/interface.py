@@ -383,7 +383,15 @@ def _check(method: str, plugins: tuple[str, ...], device: str, seed: int) -> "Ch
 
 
 def only(added: list[str], plugins: tuple[str, ...]) -> str:
-    """The one method of the plug-ins."""
+    """The one method of the plug-ins.
+
+    Args:
+        added: names of the methods that they bring.
+        plugins: the plug-ins that were named.
+
+    Raises:
+        UserError: there is none, or several.
+    """
     if not plugins:
         raise UserError(
             "expected a METHOD or a --plugin FILE.py; `python -m routebench list methods` shows the methods"

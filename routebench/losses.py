@@ -37,7 +37,15 @@ OWN = "own"
 
 
 def targets(labels: Labels, like: Float[Tensor, "batch classes"]) -> Float[Tensor, "batch classes"]:
-    """1 for each class that an image shows and 0 for each other, in the type of `like`."""
+    """1 for each class that an image shows and 0 for each other, in the type of `like`.
+
+    Args:
+        labels: the right classes, (batch,), or which classes an image shows, (batch, classes).
+        like: scores or logits, (batch, classes).
+
+    Raises:
+        ValueError: labels have another shape.
+    """
     expected = like.shape[:1] if labels.ndim == 1 else like.shape
     if labels.shape != expected:
         raise ValueError(f"expected labels of shape {tuple(expected)}, got {tuple(labels.shape)}")
@@ -182,7 +190,11 @@ def _apart(name: str, loss: Loss, output: Output, labels: Labels, moment: Moment
 
 
 def loss_at_end(name: str, smoothing: float = 0.0) -> Callable[[Output, Labels], Float[Tensor, ""]]:
-    """A loss as it is when training has ended; arguments as for `loss_named`."""
+    """A loss as it is when training has ended.
+
+    Args:
+        name, smoothing: as for `loss_named`.
+    """
     loss = loss_named(name, smoothing)
     return lambda output, labels: loss(output, labels, Moment())
 
@@ -202,6 +214,12 @@ def reconstruction(images: Float[Tensor, "batch *image"], decoded: Float[Tensor,
 
     In the authors' code, `Sarasra/models`, it has this weight beside a margin loss that is smaller than the printed one
     by twice the number of classes. Beside `margin`, that is a weight of 0.01 for ten classes.
+
+    Args:
+        images, decoded: pixels from 0 to 1, (batch, *image).
+
+    Raises:
+        ValueError: the shapes differ.
     """
     if decoded.shape != images.shape:
         raise ValueError(f"expected decoded images of shape {tuple(images.shape)}, got {tuple(decoded.shape)}")

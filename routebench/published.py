@@ -286,6 +286,10 @@ def find(data: str, model: str, method: str, iterations: int | None) -> Publishe
     """The published test accuracy of the same data set, network, method and iteration count; None without one.
 
     Errors are turned into accuracies. What was printed for another network or an unnamed iteration count is no match.
+
+    Args:
+        data, model, method: registered names.
+        iterations: T; None for a method without.
     """
     rows = same_task(data, method)
     rows = rows[(rows["model"] == model) & (model != "")]
@@ -316,7 +320,11 @@ def agrees(count: int, printed: str) -> bool | None:
 
 
 def same_task(data: str, method: str) -> DataFrame:
-    """Published test accuracies and errors of a method on a data set, in %, whatever the network and the training."""
+    """Published test accuracies and errors of a method on a data set, in %, whatever the network and the training.
+
+    Args:
+        data, method: registered names.
+    """
     found, of_tasks = _tasks(tuple(beside(FILE)))
     rows: DataFrame = found.loc[of_tasks.get((data, method), [])]
     return rows

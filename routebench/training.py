@@ -77,6 +77,10 @@ def fit(
 
     Args:
         network: with freshly drawn weights.
+        data: images to train on, and those held out of them.
+        recipe: loss, optimizer, schedule and length.
+        seed: what generators are seeded by, with the epoch.
+        device: where it trains.
         checkpoint: a file that is written after every epoch, and read first if it is there. One that cannot be read
             is renamed to `.damaged`, with a warning, and the run starts anew.
         on_progress: called with the share of the run that is done.
@@ -306,18 +310,32 @@ def answers(scores: Float[Tensor, "batch classes"], labels: Labels) -> Labels:
     """The answers of scores, in the form of the labels: the highest class, or as many as an image shows if several.
 
     So no threshold decides: one would compare at which height losses put scores, and that moves while a network learns.
+
+    Args:
+        scores: one for each class, (batch, classes).
+        labels: the right classes, (batch,), or which classes an image shows, (batch, classes).
     """
     return scores.argmax(dim=1) if labels.ndim == 1 else highest(scores, labels.sum(dim=1))
 
 
 def highest(scores: Float[Tensor, "batch classes"], counts: Int[Tensor, " batch"]) -> Bool[Tensor, "batch classes"]:
-    """Marks as many of the highest scores of each image as `counts` says; of equal scores, the earlier classes."""
+    """Marks as many of the highest scores of each image as `counts` says; of equal scores, the earlier classes.
+
+    Args:
+        scores: one for each class, (batch, classes).
+        counts: one for each image, (batch,).
+    """
     order = scores.argsort(dim=1, descending=True, stable=True)
     return order.argsort(dim=1, stable=True) < counts[:, None]
 
 
 def is_right(answered: Labels, labels: Labels) -> Bool[Tensor, " batch"]:
-    """Tells whether the answer to an image is right; where it may show several classes, all of them and no other."""
+    """Tells whether the answer to an image is right; where it may show several classes, all of them and no other.
+
+    Args:
+        answered: as `answers` gives them.
+        labels: the right ones, in the same form.
+    """
     same = answered == labels
     return same if labels.ndim == 1 else same.all(dim=1)
 
@@ -345,6 +363,12 @@ class Evaluation:
 @torch.no_grad()
 def evaluate(network: nn.Module, images: Images | Tokens, recipe: Recipe, device: torch.device) -> Evaluation:
     """The answers of a network, in evaluation mode, and the loss that it was trained with.
+
+    Args:
+        network: the network; it is left in the mode that it was in.
+        images: what is answered, with labels.
+        recipe: names the loss.
+        device: where the network is.
 
     Raises:
         Diverged: a score is not finite.

@@ -158,6 +158,10 @@ class FolderComparison:
 def compare_folders(base: Path, head: Path, wishes: Wishes) -> FolderComparison:
     """Compares two results folders.
 
+    Args:
+        base, head: results folders or packs.
+        wishes: what is compared, and how much of a change counts.
+
     Raises:
         UserError: a folder is missing or empty, they have nothing in common, or a metric or method is unknown.
     """

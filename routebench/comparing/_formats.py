@@ -48,7 +48,12 @@ def as_text(comparison: FolderComparison, width: int | None = None) -> str:
 
 
 def as_markdown(comparison: FolderComparison, longest: int = LONGEST_COMMENT) -> str:
-    """Text of a comment: the verdict first, what changed in a table, the rest folded; at most `longest` characters."""
+    """Text of a comment: the verdict first, what changed in a table, and the rest folded.
+
+    Args:
+        comparison: two compared folders.
+        longest: number of characters, at most.
+    """
     marked = "❌" if comparison.exit_code else "✅"
     parts = [f"**{marked} {_safe(words.verdict(comparison))}**", *map(_safe, _blindness(comparison))]
     if rows := comparison.with_verdict(*ORDER[:3]):

@@ -124,6 +124,9 @@ def commands(record: Record, now: Mapping[str, Any], folders: Iterable[Path] = (
         record: as `read_record` gives it.
         now: provenance of this call.
         folders: where settings may lie: records hold the last part of their path, or all below the folder of the call.
+
+    Raises:
+        UserError: the recorded command has control characters.
     """
     origin = record.provenance
     lines = []

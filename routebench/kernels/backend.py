@@ -51,7 +51,11 @@ def sweep(given: Sweep) -> Sums:
 
 
 def choose(given: Sweep) -> str:
-    """The back end that does this sweep."""
+    """The back end that does this sweep.
+
+    Raises:
+        UserError: one was asked for by name, and cannot do it.
+    """
     if _State.wish == "reference":
         return "reference"
     if _State.wish != "auto":

@@ -27,6 +27,13 @@ def resnet18(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
     For images of about 32 x 32, the first convolution is 3x3 without stride or pooling, which is how the paper's count
     comes out: the ResNet-18 of He et al. is for images of 224 x 224. Images must leave more than one position to take
     the mean of: at least one side above 8.
+
+    Args:
+        shape: (channels, height, width) of the images.
+        classes: number of classes.
+
+    Raises:
+        ValueError: images are too small.
     """
     if grid_after(shape, *HALVED) == (1, 1):
         raise ValueError(f"images of {shape[1]} x {shape[2]} are too small for this network")

@@ -25,6 +25,11 @@ def hyperparameters_of(name: str) -> dict[str, Any]:
 def make(name: str, sizes: Sizes, **params: Any) -> RoutingMethod:
     """A routing method for one layer.
 
+    Args:
+        name: its registered name.
+        sizes: numbers of children and parents of the layer, and the size of a vote.
+        params: hyperparameters that are not left at their defaults.
+
     Raises:
         UserError: the name or a hyperparameter is unknown, or a value is not allowed.
     """
@@ -41,7 +46,14 @@ def make(name: str, sizes: Sizes, **params: Any) -> RoutingMethod:
 
 
 def factory(name: str, **params: Any) -> Callable[[Sizes], RoutingMethod]:
-    """`make` with everything but the sizes, which the network knows."""
+    """`make` with everything but the sizes, which the network knows.
+
+    Args:
+        name, params: as for `make`.
+
+    Raises:
+        UserError: as for `make`; before a network is built.
+    """
     with torch.random.fork_rng(devices=[]):  # methods with parameters draw, and networks of one seed start alike
         make(name, Sizes(2, 2, 4), **params)  # wrong hyperparameters are reported before a network is built
     return lambda sizes: make(name, sizes, **params)

@@ -16,7 +16,7 @@ OF = re.compile(r"^ +[\w, *`]+: of ", re.MULTILINE)
 ARGUMENTS = re.compile(r"^ +((?:\w+, )*\w+): ", re.MULTILINE)
 PACKAGES = (
     *("analysis", "analysis.comparison", "attacks", "capsules", "data", "kernels", "measures", "models", "ops"),
-    *("protocols", "statistics"),
+    *("augmentations", "comparing", "published", "protocols", "routing", "statistics", "training"),
 )
 """Packages of which every public function says what its arguments are."""
 DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -43,8 +43,9 @@ def functions():
     """Every public function of `PACKAGES`, with its name."""
     for package in PACKAGES:
         module = import_module(f"routebench.{package}")
-        for name in module.__all__:
-            if inspect.isfunction(function := getattr(module, name)):
+        for name in getattr(module, "__all__", vars(module)):
+            function = getattr(module, name)
+            if inspect.isfunction(function) and function.__module__.startswith(module.__name__) and name[0] != "_":
                 yield f"{package}.{name}", function
 
 
@@ -57,3 +58,23 @@ def test_public_functions_name_every_argument():
         if len(wanted) > 1 and lacking:
             missing[place] = sorted(lacking)
     assert missing == {}
+
+
+def raising(file):
+    """Every public function of a file that raises an error of its caller itself, with its docstring."""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            raised = {one.exc.func.id for one in ast.walk(node) if isinstance(one, ast.Raise) and _is_call(one.exc)}
+            if raised & {"UserError", "ValueError"}:
+                yield node.name, ast.get_docstring(node) or ""
+
+
+def _is_call(raised):
+    return isinstance(raised, ast.Call) and isinstance(raised.func, ast.Name)
+
+
+def test_public_functions_name_the_errors_of_their_callers():
+    files = [file for file in FILES if "commands" not in file.parts]  # whose docstrings are the help of commands
+    found = [(file, *one) for file in files for one in raising(file)]
+    assert len(found) > 100
+    assert [f"{file.name}: {name}" for file, name, text in found if "aises" not in text] == []

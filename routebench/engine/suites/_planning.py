@@ -242,6 +242,9 @@ def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
     Args:
         asked: the user's request.
         faults: steps that ended a process before, and how; they are skipped.
+
+    Raises:
+        UserError: a suite cannot be planned as asked for.
     """
     for spec in asked.others:
         load_suites(spec)

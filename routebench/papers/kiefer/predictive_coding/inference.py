@@ -103,6 +103,12 @@ def targets_for(kind: str, predicted: Poses, labels: Int[Tensor, " batch"]) -> F
             `predicted`: the same for the class that the forward pass has longest; `none`: the energy has no such term.
         predicted: class capsules of the forward pass.
         labels: the right classes.
+
+    Returns:
+        (batch, classes), or None for `none`.
+
+    Raises:
+        ValueError: the kind is unknown.
     """
     if kind not in TARGETS:
         raise ValueError(f"targets must be one of {', '.join(TARGETS)}, got {kind!r}")
@@ -176,6 +182,9 @@ def lengths_at_rest(
         lengths: lengths of the class capsules in the forward pass, above zero.
         targets: as for `infer`.
         rule: its strengths are used.
+
+    Raises:
+        ValueError: other capsules are free.
     """
     if rule.free != "classes":
         raise ValueError("lengths_at_rest is known for class capsules that are free alone")
