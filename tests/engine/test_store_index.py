@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from routebench import load_results
-from routebench.engine.results import Store
+from routebench.engine.results import Store, beyond_range
 from routebench.engine.results import _index as index
 from routebench.engine.results._checksum import sealed
-from tests.stress.many import make_folder
+from tests.stress.many import make_folder, varied
 
 RECORDS = 150
 
@@ -21,6 +21,12 @@ RECORDS = 150
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
     return make_folder(tmp_path_factory.mktemp("many") / "results", RECORDS, metrics=4)
+
+
+@pytest.mark.parametrize("seed", [0, 100, 5_000, 100_000])
+def test_a_copy_of_a_record_can_be_measured_whatever_its_seed(template, seed):
+    real = [json.loads(file.read_text()) for file in sorted((template / "records").iterdir())]
+    assert {beyond_range(varied(one, seed, 4)["metrics"]) for one in real} == {""}
 
 
 @pytest.fixture

@@ -42,19 +42,20 @@ def make_folder(path: Path, records: int, metrics: int = 10, age: float = 3600) 
     (path / "schema.json").write_text((published / "schema.json").read_text())
     cells, then = [], time.time() - age
     for number in range(records):
-        record = _varied(real[number % len(real)], number // len(real), metrics)
+        record = varied(real[number % len(real)], number // len(real), metrics)
         cells.append({key: record[key] for key in ("cell", "label", "params", "identity")})
         _write(path / "records" / f"{record['cell']}.json", record, then)
     _write(path / "plans" / plan_file.name, {**plan, "cells": cells}, then)
     return path
 
 
-def _varied(real, seed, metrics):
+def varied(real, seed, metrics):
+    """A record of another seed, whose values are smaller by up to a tenth: none leaves the range of its measure."""
     record = copy.copy(real)
     record["identity"] = {**real["identity"], "seed": seed}
     record["cell"] = digest(record["identity"])
     record["arrays"] = None
-    record["metrics"] = [{**one, "value": one["value"] + seed / 1000} for one in real["metrics"][:metrics]]
+    record["metrics"] = [{**one, "value": one["value"] * (1 - seed / 1e6)} for one in real["metrics"][:metrics]]
     record["provenance"] = {**real["provenance"], "seconds": real["provenance"]["seconds"] + seed}
     return record
 
