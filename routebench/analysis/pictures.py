@@ -106,3 +106,14 @@ def hang(axes: Axes, picture: NDArray[np.uint8], title: object = "") -> None:
         side.set_visible(False)
     if title:
         axes.set_title(wording.in_lines(str(title), 52))
+
+
+def hang_each(axes: Iterable[Axes], pictures: Mapping[Any, NDArray[np.uint8]]) -> None:
+    """Draws a picture on each of the axes, under its title.
+
+    Args:
+        axes: as many as there are pictures.
+        pictures: by title.
+    """
+    for own, (title, picture) in zip(axes, pictures.items(), strict=True):
+        hang(own, picture, title)

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from pandas import DataFrame
 
 from routebench.analysis import MODEL, Analysis, Column, Method, Runs, analysis_of, run
-from routebench.analysis.pictures import Arrays, figure_of_sheets, first_arrays, first_of, hang, on_paper, tiled
+from routebench.analysis.pictures import Arrays, figure_of_sheets, first_arrays, first_of, hang_each, on_paper, tiled
 
 MOST_MODELS = 4
 IN_A_ROW = 8
@@ -32,7 +31,7 @@ def samples(runs: Runs) -> Analysis | None:
         title="Samples",
         reading="What do models draw, and how much do samples differ?",
         table=table,
-        figure=figure_of_sheets(sheets.values(), _draw, sheets, above=0.36),
+        figure=figure_of_sheets(sheets.values(), hang_each, sheets, above=0.36),
         columns=(
             MODEL,
             Column("Made from", "made_from", explained="see the notes", numeric=False),
@@ -61,11 +60,6 @@ def _sheet(arrays: Arrays) -> NDArray[np.uint8]:
     height = max(len(grid) for grid in grids)
     paper = [np.pad(grid, ((0, height - len(grid)), (0, BESIDE), (0, 0)), constant_values=255) for grid in grids]
     return np.concatenate(paper, axis=1)[:, :-BESIDE]
-
-
-def _draw(axes: list[Axes], sheets: Mapping[Method, NDArray[np.uint8]]) -> None:
-    for one, (method, sheet) in zip(axes, sheets.items(), strict=True):
-        hang(one, sheet, method)
 
 
 def _table(found: Mapping[Method, Arrays]) -> DataFrame:

@@ -1,13 +1,12 @@
 """Pictures that each slot draws, and which slot has the coupling."""
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 from pandas import DataFrame
 
 from routebench.analysis import METHOD, Analysis, Column, Method, Runs, analysis_of, palette, run
-from routebench.analysis.pictures import Arrays, figure_of_sheets, first_arrays, first_of, hang, tiled
+from routebench.analysis.pictures import Arrays, figure_of_sheets, first_arrays, first_of, hang_each, tiled
 
 GROUND = 255
 """Number in place of a shape, in the arrays."""
@@ -33,7 +32,7 @@ def objects_pictures(runs: Runs) -> Analysis | None:
         title="What each slot draws",
         reading="What does each slot draw?",
         table=table,
-        figure=figure_of_sheets(sheets.values(), _hang, sheets, above=0.35),
+        figure=figure_of_sheets(sheets.values(), hang_each, sheets, above=0.35),
         columns=(
             METHOD,
             Column("Slots in use", "slots", ".1f", f"with {100 * IN_USE:g} % of the pixels of shapes or more, mean"),
@@ -81,11 +80,6 @@ def _counts(arrays: Arrays) -> dict[str, float]:
     drawing = [np.bincount(masks[owners != GROUND]) >= IN_USE * (owners != GROUND).sum() for masks, owners in pairs]
     seen = [len(np.unique(owners[owners != GROUND])) for _, owners in pairs]
     return {"slots": float(np.mean([each.sum() for each in drawing])), "shapes": float(np.mean(seen))}
-
-
-def _hang(axes: list[Axes], sheets: dict[str, NDArray[np.uint8]]) -> None:
-    for own, (title, sheet) in zip(axes, sheets.items(), strict=True):
-        hang(own, sheet, title)
 
 
 if __name__ == "__main__":
