@@ -6,6 +6,7 @@ import pkgutil
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -53,7 +54,19 @@ class Commands(click.Group):
             raise click.UsageError(f"no such command {args[0]!r}{nearest(args[0], known)}", ctx)
         end = args.index("--") if "--" in args else len(args)
         words = [_as_now(word) for word in args[:end]] if args[:1] == [RENAMED_IN] else args[:end]
-        return super().resolve_command(ctx, words + args[end:])
+        name, command, rest = super().resolve_command(ctx, words + args[end:])
+        if command is not None and not ctx.resilient_parsing:  # a shell completes what is typed so far
+            _expect_once(click.Context(command, ctx, name), rest)
+        return name, command, rest
+
+
+def _expect_once(ctx: click.Context, words: Sequence[str]) -> None:
+    """Raises UsageError for an option that is typed twice and takes one value: click would take the last in silence."""
+    given = ctx.command.make_parser(ctx).parse_args([*words])[2]
+    for option in (one for one in given if isinstance(one, click.Option) and given.count(one) > 1):
+        if not option.multiple and (not option.is_flag or option.secondary_opts):
+            names = " or ".join([option.opts[-1], *option.secondary_opts])
+            raise click.UsageError(f"expected {names} once, got it {given.count(option)} times; keep one", ctx)
 
 
 def _as_now(word: str) -> str:

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from routebench import cli
 from routebench.errors import UserError
 from routebench.options import ReportOptions
 from tests.command import Command
@@ -98,6 +100,29 @@ def test_a_wrong_call_is_one_line_and_writes_nothing(call, tmp_path, arguments, 
     assert error.count("\n") == 1
     assert says in error
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", cli.cli.list_commands(click.Context(cli.cli)))
+def test_an_option_that_takes_one_value_is_given_once(call, tmp_path, name):
+    for option in cli.cli.get_command(click.Context(cli.cli), name).params:
+        if not isinstance(option, click.Option) or option.multiple or (option.is_flag and not option.secondary_opts):
+            continue
+        twice = (
+            (*option.opts, *option.secondary_opts) if option.is_flag else (option.opts[0], "1", option.opts[-1], "2")
+        )
+        code, out, error = call(name, *twice)
+        assert (code, out, error.count("\n")) == (2, "", 1)
+        assert error.startswith(f"Error: expected {option.opts[-1]}")
+        assert error.endswith(" once, got it 2 times; keep one\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_may_stand_twice_may(call, tmp_path):
+    words = ("--method", "em", "--method", "dynamic", "-q", "-q", "--json", "--json", "--dry-run", "--dry-run")
+    assert call("suite", "accuracy", "--preset", "smoke", *words).code == 0
+    code, _, error = call("alternate", "absent", "absent", "--rounds", "2", "--", "--threads", "1", "--threads", "2")
+    assert code == 2
+    assert "once" not in error  # behind -- are words for `suite`, which refuses them
 
 
 IN_A_CIRCLE = [
