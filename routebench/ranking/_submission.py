@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
@@ -280,7 +280,7 @@ def about_of(folder: Path) -> tuple[dict[str, Any], str]:
         content = from_json(text)
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"expected a submission, as `routebench submit` writes it, got {str(folder)!r}") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if not isinstance(content, dict) or repr(content.get("format")) != repr(FORMAT):  # true and 1.0 are no format
         got = content.get("format") if isinstance(content, dict) else content
         raise UserError(f"{str(folder)!r}: expected a submission of format {FORMAT}, got {got!r:.40}")
     seal = str(content.get(checksum.KEY) or "")
@@ -336,11 +336,16 @@ def _fault_of_text(name: str, value: object) -> str:
         return f"expected at most {most:,} characters, got {len(value):,}"
     if value != (printable if name == "cite" else shown)(value):
         return f"expected one line without control characters, got {value!r:.80}"
-    if name == "code":
-        try:
+    if name in TOLD and not any(map(str.isalnum, value)):
+        return f"expected a name, got {value!r}"
+    try:
+        if name == "code":
             _ = urlsplit(value).port
-        except ValueError as error:
-            return f"expected the address of code, got {value!r:.80} ({error})"
+        if name == "date" and value:
+            date.fromisoformat(value)
+    except ValueError as error:
+        kind = "the address of code" if name == "code" else "a day, such as 2026-11-27"
+        return f"expected {kind}, got {value!r:.80} ({error})"
     return ""
 
 

@@ -363,6 +363,8 @@ def test_changed_code_in_a_submission_is_found(folder, verify):
     ("change", "told"),
     [
         (lambda content: content.update(format=9), "format 1, got 9"),
+        (lambda content: content.update(format=True), "format 1, got True"),
+        (lambda content: content.update(format=1.0), "format 1, got 1.0"),
         *(
             (lambda content, plugin=plugin: content.update(plugin=plugin), "expected the code in plugin/ that it lists")
             for plugin in (
@@ -406,6 +408,8 @@ def bad_facts():
     yield from ((name, *WRONG[kind]) for name in ("who", "cite") for kind in WRONG)
     yield from ((name, ..., "expected a text, got None") for name in TEXTS[:6])
     yield from ((name, " ", "expected a text, got ' '") for name in TEXTS[:6])
+    yield from ((name, text, "expected a name, got") for name in ("who", "licence") for text in ("-", "\u2026 !"))
+    yield from (("date", day, "expected a day") for day in ("soon", "7", "2026-13-01", "2026-02-30", "27.11.2026"))
     yield from (("code", url, "address of code") for url in ("https://[oops", "https://a.org:99999", "http://a:b/"))
 
 
