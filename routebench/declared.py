@@ -20,6 +20,10 @@ CORRELATION: Range = (-1.0, 1.0)
 AT_MOST_ONE: Range = (-math.inf, 1.0)
 GAIN: Range = (-100.0, 100.0)
 """A difference of two percentages."""
+NEVER_NEGATIVE = (
+    "margin", "spread", "spread-sigmoid", "cross-entropy", "cross-entropy-of-scores", "binary-cross-entropy",
+)  # fmt: skip
+"""The losses to train with that are never negative, of those that ship: to ask `routebench.losses` imports torch."""
 MORE, LESS, NEITHER = True, False, None
 """Directions: what is better."""
 

@@ -15,13 +15,12 @@ from pandas import DataFrame
 
 from routebench.analysis.wording import listed, plural
 from routebench.declared import as_recorded
-from routebench.engine.results import NOT_RUN, Identity, Store
+from routebench.engine.results import FAILED, NOT_RUN, Identity, Store
 from routebench.errors import UserError
 from routebench.received import permitted
 
 REPEATS = ("repeat", "round")
 """Coordinates that number measurements of one and the same thing."""
-FAILED = ("failed", "diverged", "oom", "timeout", "changed")
 MACHINE = ("device", "processor", "gpu", "threads")
 """Facts of provenance that have to agree before times, memory and rates may be compared."""
 

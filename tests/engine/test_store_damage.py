@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from routebench import load_arrays, load_results
 from routebench.analysis import open_folder
 from routebench.commands import publish, status
+from routebench.declared import NEVER_NEGATIVE
 from routebench.engine.results import Store, pack
 from routebench.engine.results import _index as index
 from routebench.engine.results import _store as engine_store
@@ -24,7 +25,7 @@ from routebench.engine.results._folder import Reader
 from routebench.engine.running._status import status_of
 from routebench.errors import UserError
 from routebench.protocols import Measurement, Metric, Protocol
-from routebench.registry import EVERY
+from routebench.registry import EVERY, SHIPPED
 from tests.engine.conftest import posing
 
 ROOT = Path(__file__).parents[2]
@@ -348,12 +349,21 @@ VALUES = {
     "a little more": ("accuracy", "%", 100.01), "far too much": ("accuracy", "%", 1e308),
     "seconds before": ("fit_seconds", "s", -1.0), "a share of two": ("dead_share", "", 2),
     "an index below": ("gini", "", -0.1), "an integer": ("parameters", "count", -3),
+    "a loss below its least": ("loss", "", -3.0), "an entropy below": ("coupling_entropy", "", -0.5),
 }  # fmt: skip
 POSSIBLE = {
     "rounding below": ("t_score", "", -2.3e-16), "rounding above": ("accuracy", "%", 100.00001),
-    "a loss of one's own": ("train_loss", "", -3.0), "another unit": ("accuracy", "points", 150.0),
+    **dict.fromkeys(("a loss of one's own", "a network's own loss", "what routing adds"), ("train_loss", "", -3.0)),
+    "another unit": ("accuracy", "points", 150.0),
     "another name": ("brightness", "%", -150.0), "all": ("accuracy", "%", 100.0), "none": ("accuracy", "%", 0),
 }  # fmt: skip
+
+
+OF_LOSSES = {
+    "a loss of one's own": lambda record: record["identity"]["training"].update(loss="mine[scale=2]"),
+    "a network's own loss": lambda record: record["identity"]["training"].update(loss="own"),
+    "what routing adds": lambda record: record["metrics"].append({**record["metrics"][0], "metric": "added_loss"}),
+}
 
 
 @pytest.mark.parametrize("kind", [*VALUES, *POSSIBLE])
@@ -361,11 +371,47 @@ def test_a_value_beyond_its_range_is_damage(done, store, victim, kind):
     metric, unit, value = {**VALUES, **POSSIBLE}[kind]
     edit = {"metric": metric, "unit": unit, "value": value}
     changed(victim, lambda record: record["metrics"].append({**record["metrics"][0], **edit}))
+    changed(victim, OF_LOSSES.get(kind, lambda record: record["identity"]["training"].update(loss="spread")))
     kept = victim.read_bytes()
     assert len({*store.results()["cell"]}) == (7 if kind in VALUES else 8)
     victim.write_bytes(kept)
     assert (Store(store.path).record(victim.stem) is None) == (kind in VALUES)
     assert [f"records/{victim.name} holds {metric}" in told for told in store.warnings] == [True] * (kind in VALUES)
+
+
+def test_losses_that_are_never_negative_are_those_of_routebench():
+    assert {*NEVER_NEGATIVE} == {name for name in EVERY["losses"] if EVERY["losses"].origin(name) == SHIPPED} - {"own"}
+
+
+@pytest.mark.parametrize("status", ["", "OK", "okay", "not run", "failed", "diverged"])
+def test_a_status_that_no_run_has_or_that_its_values_contradict_is_damage(done, store, victim, status):
+    changed(victim, lambda record: record.update(status=status))
+    kept = victim.read_bytes()
+    assert victim.stem not in {*store.results()["cell"]}
+    victim.write_bytes(kept)
+    assert Store(store.path).record(victim.stem) is None
+    assert [f"records/{victim.name}" in told for told in store.warnings] == [True]
+
+
+def test_a_run_that_failed_has_no_values(done, store, victim):
+    changed(victim, lambda record: record.update(status="diverged", reason="at once", metrics=[], arrays=None))
+    assert store.planned().set_index("cell").loc[victim.stem, "status"] == "diverged"
+    assert store.warnings == []
+
+
+@pytest.mark.parametrize("key", ["seed", "suite", "data", "iterations", "method", "data_fingerprint"])
+@pytest.mark.parametrize("part", ["records", "plans"])
+def test_without_a_checksum_what_is_said_of_a_run_has_to_be_of_it(done, store, victim, part, key):
+    file = victim if part == "records" else next((store.path / "plans").glob("*.json"))
+    content = json.loads(file.read_text())
+    del content["checksum"]
+    file.write_text(json.dumps(content))
+    assert len(Store(store.path).results()) == len(Store(store.path).planned()) == 8
+    known = content["identity"] if part == "records" else content["cells"][2]["identity"]
+    known[key] = 7 if key in ("seed", "iterations") else "other"
+    file.write_text(json.dumps(content))
+    assert len(store.results() if part == "records" else store.planned()) == (7 if part == "records" else 0)
+    assert f"{part}/{file.name} has no checksum, and what it says of run {done.cells[2].key}" in store.warnings[0]
 
 
 def test_arrays_that_are_gone_are_told_by_every_reader(done, store, caplog):

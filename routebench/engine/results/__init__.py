@@ -11,6 +11,7 @@ from routebench.engine.results._pack import files_of, is_packed, pack, settings_
 from routebench.engine.results._plan_table import NOT_RUN, TRIALS, PlanTable, is_plan, preset_in_words, without
 from routebench.engine.results._record import (
     COLUMNS,
+    FAILED,
     RECORD,
     SCHEMA,
     SETTINGS,
@@ -29,6 +30,7 @@ from routebench.engine.results._tuned import SAME_DATA, PlannedTuning, tuning_of
 __all__ = [
     "CHANGED",
     "COLUMNS",
+    "FAILED",
     "NOT_RUN",
     "RECORD",
     "SAME_DATA",

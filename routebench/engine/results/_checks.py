@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from routebench.declared import declared
+from routebench.declared import NEVER_NEGATIVE, declared
 from routebench.errors import UserError, printable
 from routebench.plain import DEPTH, LARGEST
 
@@ -16,6 +16,9 @@ SLACK = 1e-5
 """Relative distance of a value from its range that is rounding, as of float32."""
 LONGEST = 1e10
 """Seconds: times that long are no measurement."""
+LOSSES = ("loss", "train_loss", "held_out_loss")
+ADDED = "added_loss"
+"""The part of a loss that routing methods add, which may be negative."""
 _KEY = re.compile(r"[0-9a-f]{16}")
 _NAME = re.compile(r"\w[\w.-]*")
 _FILE = re.compile(rf"(arrays/{_KEY.pattern}|fits/{_KEY.pattern}/weights)\.safetensors")
@@ -85,20 +88,32 @@ def is_value(value: Any) -> bool:
     return value is None or type(value) is float or is_whole(value)
 
 
-def beyond_range(metrics: Any) -> str:
+def beyond_range(record: Mapping[str, Any]) -> str:
     """The first value that cannot be, by the range that its measure declares, in words; empty if there is none.
 
-    What has neither a unit nor a largest value is left alone, such as a loss: that of a user may be negative.
+    Nor has a run that failed any value. A loss that is a user's or a network's own may be negative.
 
     Args:
-        metrics: those of a record, as a file has them.
+        record: a record as a file has it, or any other table.
     """
-    for metric in filter(_has_number, metrics if is_list(metrics) else ()):
+    metrics: Any = record.get("metrics")
+    known = [one for one in metrics if _has_number(one)] if is_list(metrics) else []
+    free = () if _loss_of(record) in NEVER_NEGATIVE and all(one["metric"] != ADDED for one in known) else LOSSES
+    for metric in known:
         name, unit, value = metric["metric"], metric["unit"], metric["value"]
         low, high = _range_of(name, unit)
-        if not low <= value <= high:
+        if name not in free and not low <= value <= high:
             return f"holds {name} {value:.6g}{unit and ' '}{unit}, which no measurement gives"
+    if known and is_text(status := record.get("status")) and status != "ok":
+        return f"holds {known[0]['metric']} of a run whose status is {status!r:.40}, and not 'ok'"
     return ""
+
+
+def _loss_of(record: Mapping[str, Any]) -> str:
+    """The name of the loss that a run was trained with, without hyperparameters; empty where nothing tells it."""
+    identity = record.get("identity")
+    training = identity.get("training") if isinstance(identity, dict) else None
+    return str(training.get("loss", "")).partition("[")[0] if isinstance(training, dict) else ""
 
 
 def _has_number(metric: Any) -> bool:
@@ -110,8 +125,6 @@ def _range_of(name: str, unit: str) -> tuple[float, float]:
     """The range of a metric, with room for rounding. A declaration with another unit does not count."""
     known = declared().get(name)
     low, high = (-math.inf, math.inf) if known is None or known.unit != unit else known.range
-    if not unit and high == math.inf:
-        return -math.inf, math.inf
     return low - SLACK * max(1.0, abs(low)), high + SLACK * max(1.0, abs(high))
 
 

@@ -20,7 +20,7 @@ from routebench.engine.results._checks import beyond_range, cleaned, is_key, is_
 from routebench.engine.results._columns import Column
 from routebench.engine.results._index import Saved
 from routebench.engine.results._plan_table import PlanTable
-from routebench.engine.results._record import SCHEMA
+from routebench.engine.results._record import SCHEMA, contradiction
 from routebench.engine.results._record_table import Records, Stamp
 from routebench.errors import UserError, printable
 from routebench.received import KeyTwice, NotPlain, expect_plain, from_json, open_plain, read_plain
@@ -76,10 +76,11 @@ class Reader:
         if isinstance(content, dict) and is_whole(found := content.get("schema", 0)) and found > 0:
             if found != SCHEMA:
                 raise other_schema(self.path, found)
+            is_sealed = content.get(checksum.KEY) is not None
             if not checksum.unsealed(text, content):
                 why = CHANGED
-            elif beyond := beyond_range(content.get("metrics")):
-                why = beyond
+            elif told := beyond_range(content) or ("" if is_sealed else contradiction(content)):
+                why = told
             elif _is_named_by(content, file) and check(content) and known is not None:
                 return content, index.stamp(known)
         self.set_aside(Path(file), known, why)

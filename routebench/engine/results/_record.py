@@ -18,6 +18,8 @@ YEARS = range(1970, 9999)
 """Years in which runs end: to these, seconds can be added."""
 SCHEMA = 2
 """Incremented when records of earlier versions become unreadable."""
+FAILED = ("failed", "diverged", "oom", "timeout", "changed")
+"""The words for how a run failed."""
 Entry = tuple[str, str, int | None]
 """A configuration of a plan: label, network and T."""
 
@@ -97,6 +99,23 @@ def digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(
         json.dumps(content, sort_keys=True, separators=(",", ":"), default=repr).encode()
     ).hexdigest()[:16]
+
+
+def contradiction(content: Mapping[str, Any]) -> str:
+    """Tells how a record or a plan contradicts itself, in words; empty if it does not, or has another form.
+
+    Args:
+        content: the table of a file without a checksum, which alone would tell that it was edited.
+    """
+    runs = content.get("cells", [content])
+    try:
+        known = {one["cell"]: one["identity"] for one in runs}
+        if not all(map(IDENTITY, known.values())):
+            return ""
+        other = next((cell for cell, identity in known.items() if digest(distinct(identity)) != cell), None)
+    except (TypeError, KeyError):
+        return ""
+    return "" if other is None else f"has no checksum, and what it says of run {other} is of another run"
 
 
 def is_defaults(value: Any) -> bool:
@@ -281,7 +300,7 @@ class Record(Stored):
     cell: Key
     label: Text
     params: Text
-    status: Text
+    status: Annotated[str, lambda value: value in ("ok", *FAILED)]
     reason: Text
     identity: Annotated[Identity, IDENTITY]
     metrics: Annotated[Sequence[Mapping[str, Any]], each(METRIC)]

@@ -105,7 +105,7 @@ def run_cell(
     if not _is_storable(record):
         found = Measurement([])
         record = make_record(cell, "failed", UNSTORABLE, found, {**origin, **ran_on})
-    elif beyond := beyond_range(record.metrics):
+    elif beyond := beyond_range(record.as_dict()):
         found = Measurement([])
         record = make_record(cell, "failed", f"its result {beyond}", found, {**origin, **ran_on})
     record = replace(record, files=dict(context.files), warnings=list(store.warnings) or None, shuffled=turned)
