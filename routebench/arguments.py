@@ -58,7 +58,8 @@ class Range:
     scale: Literal["linear", "log"] = "linear"
 
     def __post_init__(self) -> None:
-        if isinstance(self.low, bool) or isinstance(self.high, bool) or not -math.inf < self.low < self.high < math.inf:
+        are_numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (self.low, self.high))
+        if not are_numbers or not -math.inf < self.low < self.high < math.inf:
             raise ValueError(f"a range must go from a number to a larger one, got {self.low!r} to {self.high!r}")
         if self.scale not in ("linear", "log"):
             raise ValueError(f"the scale of a range must be linear or log, got {self.scale!r}")

@@ -26,7 +26,7 @@ BEFORE, PARTLY = "name it before --", "with it no round is whole"
 REFUSED = {
     "--seeds": "--rounds says how many there are",
     **dict.fromkeys(("--preset", "--results", "--suite"), BEFORE),
-    **dict.fromkeys(("--dry-run", "--help", "--run", "--until"), PARTLY),
+    **dict.fromkeys(("--dry-run", "--help", "-h", "--run", "--cell", "--until"), PARTLY),
     "--beside": "BASE and HEAD are compared with each other alone",
 }
 """Options of `suite` that no round can have, and why."""

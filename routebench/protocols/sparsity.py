@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from routebench import measures
+from routebench.arguments import Count
 from routebench.capsules.equilibrium import noting
 from routebench.data import Dataset, Images, load
 from routebench.errors import UserError
@@ -44,7 +45,7 @@ class Sparsity(Protocol):
     no statistic; the statistics are named in `routebench.measures`.
     """
 
-    options: ClassVar[dict[str, type]] = {"follow": int, "images": int}
+    options: ClassVar[dict[str, Any]] = {"follow": Count, "images": Count}
 
     def expect(self, data: Dataset) -> None:
         """Expects test images of one class, of which examples are kept; others may show several.

@@ -246,8 +246,12 @@ def test_an_edit_between_two_rounds_ends_them(tmp_path, begun):
 
 
 @pytest.mark.parametrize(
-    "option", ["--seeds", "--preset", "--results", "--suite", "--dry-run", "--run", "--until", "--beside", "--help"]
-)
+    "option",
+    [
+        "--seeds", "--preset", "--results", "--suite", "--dry-run", "--run", "--cell", "--until", "--beside", "--help",
+        "-h",
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("form", ["{} 3", "{}=3"])
 def test_options_that_no_round_can_have_are_refused(tmp_path, begun, option, form):
     told = refused(*begun, "--", "--threads", 1, *form.format(option).split())

@@ -93,8 +93,9 @@ def test_what_no_tuning_wrote_is_refused_by_its_key(suite, settings, tmp_path):
         ({**written, "choices": [{**first, "point": {"model.shape": 1}}]}, "'shape' is no argument that a suite sets"),
     ):
         file.write_text(json.dumps(wrong))
-        with pytest.raises(UserError, match=says):
+        with pytest.raises(UserError, match=says) as caught:
             plan(suite(), "quick", Choices(settings=file))
+        assert str(caught.value).startswith(f"settings {file}: ")
     for wrong in ("{", "[" * 100_000):
         file.write_text(wrong)
         with pytest.raises(UserError, match="expected JSON, as `routebench tune` writes it"):

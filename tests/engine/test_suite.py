@@ -4,6 +4,7 @@ import pytest
 
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
+from routebench.notation import Spec
 from routebench.registry import shipped, suite_files
 
 
@@ -106,6 +107,7 @@ def changed(tmp_path):
             for name in ("", "x.y", "a/../b", "..", "a b", "x" * 300)
         ),
         ("place_in_all = 1", "place_in_all = 0", ["place_in_all", "at least 1"]),
+        ("version = 2", "version = 2\nprimary = { margin = 101 }", ["'primary.margin'", "at most 100", "101"]),
     ],
 )
 def test_error_names_file_key_and_expectation(changed, old, new, says):
@@ -151,6 +153,15 @@ def test_two_suites_may_each_take_the_methods_of_the_other(changed, tmp_path, ot
         ("cost", "backends = ['fusd']", "a list, each one of auto, reference, fused, triton"),
         ("predictive-coding", "targets = ['labl']", "a list, each one of none, predicted, label"),
         ("predictive-coding", "free = ['class']", "a list, each one of classes, children"),
+        ("predictive-coding", "l1 = -0.1", "a number of at least 0"),
+        ("predictive-coding", "steps = 0", "an integer of at least 1"),
+        ("predictive-coding", "step_size = 0", "a number above 0"),
+        ("sparsity", "follow = -1", "an integer of at least 1"),
+        ("sparsity", "images = 0", "an integer of at least 1"),
+        ("parts", "objects = [2, 0]", "a list, each an integer of at least 1"),
+        ("parts", "clutter = [-1]", "a list, each an integer of at least 0"),
+        ("parts", "scenes = 0", "an integer of at least 1"),
+        ("parts", "follow = -1", "an integer of at least 0"),
     ],
 )
 def test_an_option_of_the_protocol_is_refused_before_anything_runs(tmp_path, protocol, option, expected):
@@ -193,6 +204,64 @@ seeds = 1
         plan(load_suite(str(file)), "smoke", Choices())
     assert str(caught.value).startswith("mine.toml: preset smoke, dynamic: ")
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('name = "em"', 'name = "emm"', "mine.toml: key 'methods.emm': unknown method 'emm'; did you mean 'em'?"),
+        ('name = "em"', 'name = "mnist5k"', "mine.toml: key 'methods.mnist5k': unknown method 'mnist5k'"),
+        ('name = "em"', 'name = "capsnet"', "mine.toml: key 'methods.capsnet': unknown method 'capsnet'"),
+        ('name = "em"', 'name = "cnn-small"', "mine.toml: key 'methods.cnn-small': 'cnn-small' is a network without"),
+        ('name = "none"', 'name = "nonee"', "mine.toml: key 'baselines.nonee': unknown method 'nonee'"),
+        ('name = "em"', 'name = "em"\nparams = { x = 1 }', "mine.toml: key 'methods.em': method 'em' has no hyper"),
+        (
+            '-small = "cnn-small"',
+            '-small = "cnn-smal"',
+            "mine.toml: key 'baselines.cnn.models': unknown model 'cnn-smal'",
+        ),
+        (
+            'data = "mnist5k"',
+            'data = "mnist5"',
+            "mine.toml: preset smoke, data: unknown data set 'mnist5'; did you mean",
+        ),
+        ('data = "mnist5k"', 'data = "em"', "mine.toml: preset smoke, data: unknown data set 'em'"),
+        ("take = 5000", "take = 2", "mine.toml: preset smoke, data: expected to take at least 3 of 5,000 images"),
+        (
+            "seeds = 1",
+            "seeds = 1\nmodel_params = { posee = 1 }",
+            "suite mine, preset smoke: model 'capsnet-small': unk",
+        ),
+        (
+            "epochs = 1",
+            "epochs = 1, reconstruction = 0.5",
+            "suite mine, preset smoke: training: reconstruction above 0",
+        ),
+    ],
+)
+def test_what_a_suite_names_and_nobody_knows_is_told_with_its_place(changed, tmp_path, old, new, says):
+    file = changed(old, new)
+    with pytest.raises(UserError) as caught:
+        plan(load_suite(file), "smoke", Choices())
+    assert str(caught.value).startswith(says)
+    if new.startswith("name"):  # a suite that takes these methods tells of the file that lists them
+        other = tmp_path / "other.toml"
+        text = f'question = "?"\nversion = 1\nprotocol = "accuracy"\nentries_of = "{file}"\n[presets.smoke]\n'
+        other.write_text(f'{text}data = "take:100:mnist5k"\nmodel = "capsnet-small"\niterations = [1]\nseeds = 1\n')
+        with pytest.raises(UserError) as caught:
+            plan(load_suite(str(other)), "smoke", Choices())
+        assert str(caught.value).startswith(says)
+
+
+def test_what_the_user_names_and_nobody_knows_is_no_fault_of_the_file(changed):
+    suite = load_suite(changed("version = 2", "version = 2"))
+    for choices, says in (
+        (Choices(data="mnist5"), "unknown data set 'mnist5'"),
+        (Choices(methods=(Spec("emm"),)), "unknown method 'emm'"),
+    ):
+        with pytest.raises(UserError) as caught:
+            plan(suite, "smoke", choices)
+        assert str(caught.value).startswith(says)
 
 
 def test_no_methods_is_an_error(tmp_path):

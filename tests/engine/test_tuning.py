@@ -401,6 +401,8 @@ def test_knobs_are_checked_before_anything_runs(suite, more, says):
         ("learning_rate =", "learningrate =", "learning_rate"),
         ("weight_std =", "weight_sd =", "no network of this preset"),
         ("low = 0.03", "low = -0.03", "tuning.model.weight_std.*above 0"),
+        ("low = 0.03", "low = '0.03'", "tuning.model.weight_std.*to a larger one, got '0.03' to 1.0"),
+        ("low = 0.03", "low = [0.03]", "tuning.model.weight_std.*to a larger one, got "),
         ("low = 0.03", "low = false", "tuning.model.weight_std.*to a larger one, got False"),
         ("high = 1.0", "high = true", "tuning.model.weight_std.*to a larger one, got 0.03 to True"),
         ("high = 1.0", "high = 1e300", "tuning.model.weight_std.*float32"),

@@ -213,7 +213,12 @@ def _starters(suite: Suite, preset: Preset, choices: Choices, lost: Sequence[Spe
     ]
     for entry in (*methods, *kept):
         if entry.routed and entry.spec not in choices.faulty:
-            _check_method(suite, entry, [*own, *by_name])
+            try:
+                _check_method(suite, entry, [*own, *by_name])
+            except UserError as error:
+                if (place := suite.place_of(entry, preset)) is None:  # the user chose it
+                    raise
+                raise place.wrong(str(error)) from error
     roles = [*((entry, CONTROL if entry in controls else METHOD) for entry in methods)]
     roles += [(entry, CONTROL) for entry in kept]
     return [Starter(entry, role, choices.faulty.get(entry.spec, "")) for entry, role in roles]

@@ -121,9 +121,13 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     if choices.tuning:
         return _plan_of_trials(suite, preset, starters, choices)
     preset, data, points = points_of(suite, preset, starters)
-    settings = ChosenSettings.read(suite.settings_file(preset.settings), suite.name) if preset.settings else None
+    file = suite.settings_file(preset.settings) if preset.settings else None
+    settings = ChosenSettings.read(file, suite.name) if file else None
     cells = _cells(points, preset.seeds, settings)
-    expect_chosen(suite, preset, data, cells)
+    try:
+        expect_chosen(suite, preset, data, cells)
+    except UserError as error:
+        raise UserError(f"settings {file}: {error}") from error
     if settings is not None and protocols[suite.protocol].trains:  # type: ignore[attr-defined]
         expect_learnable(suite, data, [cell.identity for cell in cells])
     half_width = choices.until if suite.primary is None else choices.until or suite.primary.half_width

@@ -86,8 +86,14 @@ def _usable(suite: Suite, preset: Preset) -> tuple[Preset, Dataset[Any]]:
     expect_name(preset.data)
     protocol = protocols[suite.protocol]
     trains = getattr(protocol, "trains", True)
-    with step("data set", preset.data, timed=False), nullcontext() if trains else declared_where_missing():
-        name, data = at_most(preset.data, preset.take)
+    try:
+        with step("data set", preset.data, timed=False), nullcontext() if trains else declared_where_missing():
+            name, data = at_most(preset.data, preset.take)
+    except UserError as error:
+        own = suite.presets.get(preset.name)
+        if own is None or own.data != preset.data or type(error) is not UserError:  # else the file names it
+            raise
+        raise UserError(f"{suite.file}: preset {preset.name}, data: {error}") from error
     with step("protocol", suite.protocol):
         expect_measured(suite.protocol, protocol(), data)
         protocol().expect(data)
@@ -153,16 +159,24 @@ def _expect_buildable(suite: Suite, preset: Preset, data: Dataset[Any], points: 
         try:
             with step("network", name):
                 parts[network] = expect_buildable(name, shape, classes, params)
-        except UserError:
+        except UserError as error:
             side = smallest_side(name, shape, classes, params)
             if side is None:
-                raise
+                raise _wrong(suite, preset, error) from error
             needed[name] = side
     if needed:
         raise _too_small(preset.data, shape, needed)
     for point in points if protocols[suite.protocol].trains else ():  # type: ignore[attr-defined]
         if (known := parts.get(_network(point))) is not None:
-            expect_suited(point.model, known, point.training["loss"], point.training["reconstruction"])
+            try:
+                expect_suited(point.model, known, point.training["loss"], point.training["reconstruction"])
+            except UserError as error:
+                raise _wrong(suite, preset, error) from error
+
+
+def _wrong(suite: Suite, preset: Preset, error: UserError) -> UserError:
+    """The error for what a network is built or trained with, by the suite's file, an option or chosen settings."""
+    return UserError(f"suite {suite.name}, preset {preset.name}: {error}")
 
 
 def _network(point: Identity) -> str:
@@ -201,7 +215,10 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
     of_model = (table.training_of.get(model, {}) for table in (preset, entry))
     training = (preset.training, entry.training, *of_model)  # the last has the last word
     if model not in models:
-        raise UserError(f"{suite.file}: preset {preset.name}, model: unknown model {model!r}{nearest(model, models)}")
+        told, place = f"unknown model {model!r}{nearest(model, models)}", suite.place_of(entry, preset)
+        if place is not None and entry.models:
+            raise place.below("models").wrong(told)
+        raise UserError(f"{suite.file}: preset {preset.name}, model: {told}")
     facts: Facts = models[model].facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
     if facts.routed != routed:
         wanted = "a capsule network" if routed else "a network without capsules"

@@ -4,9 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from routebench.arguments import Positive
+from annotated_types import Gt, Le
+
 from routebench.engine.suites._cell import Cell
 from routebench.engine.suites._readers import NAMES
+
+Points = Annotated[float, Gt(0.0), Le(100.0)]
+"""A difference of accuracies, which is at most 100 points."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +28,10 @@ class Primary:
         half_width: half-width of the 95 % interval that every difference is to have, in points; `--until` sets another.
     """
 
-    margin: Positive
+    margin: Points
     against: Annotated[tuple[str, ...], NAMES] = ()
     iterations: Literal["best", "each"] = "best"
-    half_width: Positive | None = None
+    half_width: Points | None = None
 
     def pairs(self, cells: Iterable[Cell]) -> list[tuple[Cell, Cell]]:
         """The comparisons among these runs of one seed, ours first; each once."""

@@ -271,6 +271,15 @@ class Suite:
         controls = (*other.controls, *own)
         return replace(self, methods=other.methods, controls=controls, training=other.training)
 
+    def place_of(self, entry: Entry, preset: Preset) -> Place | None:
+        """The place in a file of a configuration that a preset runs: this file, or the one that it takes methods of."""
+        name = preset.entries_of or self.entries_of
+        for suite in (*([load_suite(name)] if name else []), self):
+            for key, entries in (("methods", suite.methods), ("baselines", suite.controls)):
+                if entry in entries:
+                    return Place(suite.file, f"{key}.{entry.name}")
+        return None
+
     def recipe(self, *overrides: Mapping[str, Any]) -> Recipe:
         """The suite's recipe with overrides, the last of which wins; see `routebench.recipes.merged`."""
         return Recipe(**merged(self.training, *overrides))

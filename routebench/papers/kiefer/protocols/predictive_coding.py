@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from routebench import measures
+from routebench.arguments import Count, NonNegative, Positive
 from routebench.data import Dataset, Images, load
 from routebench.errors import UserError
 from routebench.models.network import CapsuleNetwork
@@ -75,7 +76,7 @@ class PredictiveCoding(Protocol):
 
     options: ClassVar[dict[str, Any]] = {
         "targets": list[Literal[TARGETS]], "free": list[Literal[FREE]],  # type: ignore[valid-type]  # read, not checked
-        "l1": float, "l2": float, "steps": int, "step_size": float,
+        "l1": NonNegative, "l2": NonNegative, "steps": Count, "step_size": Positive,
     }  # fmt: skip
 
     def expect(self, data: Dataset) -> None:

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from routebench.arguments import Count, Natural
 from routebench.data import Dataset, load
 from routebench.data_names import unfolded
 from routebench.errors import UserError
@@ -82,7 +83,9 @@ class Assignment(Protocol):
     """
 
     chooses = "a threshold"
-    options: ClassVar[dict[str, type]] = {"objects": list[int], "clutter": list[int], "scenes": int, "follow": int}
+    options: ClassVar[dict[str, Any]] = {
+        "objects": list[Count], "clutter": list[Natural], "scenes": Count, "follow": Natural,
+    }  # fmt: skip
 
     def expect(self, data: Dataset) -> None:
         """Expects scenes whose part-whole tree is known: constellations.
