@@ -58,7 +58,8 @@ class Range:
     scale: Literal["linear", "log"] = "linear"
 
     def __post_init__(self) -> None:
-        are_numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (self.low, self.high))
+        ends: tuple[Any, ...] = (self.low, self.high)  # of a file, which may hold anything
+        are_numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in ends)
         if not are_numbers or not -math.inf < self.low < self.high < math.inf:
             raise ValueError(f"a range must go from a number to a larger one, got {self.low!r} to {self.high!r}")
         if self.scale not in ("linear", "log"):

@@ -137,7 +137,7 @@ def test_what_a_plugin_replaces_when_imported_changes_no_other_method(parts, sui
     assert {label: record.status for label, record in found.items()} == dict.fromkeys(
         ("meddles", "uniform", "random"), "ok"
     )
-    store.write_record(replace(found["uniform"], status="failed"), {})
+    store.write_record(replace(found["uniform"], status="failed", metrics=[]), {})
     (alone,) = run_all([cell for cell in made.cells if cell.label == "uniform"])
     assert found["uniform"].metrics == alone.metrics != found["meddles"].metrics
 

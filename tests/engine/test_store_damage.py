@@ -435,7 +435,10 @@ def test_a_stranger_among_records_is_no_plan(done, store):
 
 
 def test_what_steers_a_terminal_is_shown(done, store, victim):
-    changed(victim, lambda record: record.update(status="failed", reason="\x1b[2J\x07\x00 \x9b a\u202eb é 中\u3000"))
+    changed(
+        victim,
+        lambda record: record.update(status="failed", metrics=[], reason="\x1b[2J\x07\x00 \x9b a\u202eb é 中\u3000"),
+    )
     told = READERS["status"](store.path).output
     assert r"failed: \x1b[2J\x07\x00 \x9b a\u202eb é 中" in told
 
