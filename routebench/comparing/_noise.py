@@ -106,7 +106,7 @@ class Noise:
         HEAD takes no part in it: a method that collapses with one seed of three must not hide that by its own spread.
         It holds at `PAIRED` of the level of all rows together, as `over_seeds` does of those that images judge.
         """
-        if sum(spread_over_seeds([one], sides=BASE).degrees for one in self._of(series[0].group)) < FEWEST:
+        if self._degrees(series[0].group, BASE) < FEWEST:
             return math.inf
         moved = self._once("all moved", lambda: sum(_moved([one]) for one in self.series if not one.obstacle))
         level = 1 - COVERED ** (1 / (2 * max(1, moved)))
@@ -180,7 +180,14 @@ class Noise:
 
     def _known(self, group: Group) -> bool:
         """Tells whether seeds tell a spread: those of both sides, or of BASE alone where HEAD has one."""
-        return sum(spread_over_seeds([one], sides=BOTH).degrees for one in self._of(group)) >= FEWEST
+        return self._degrees(group, BOTH) >= FEWEST
+
+    def _degrees(self, group: Group, sides: Sides) -> float:
+        """The degrees of freedom of all series of a group together."""
+        own = self._of(group)
+        return self._once(
+            ("degrees", group, sides), lambda: sum(spread_over_seeds([one], sides=sides).degrees for one in own)
+        )
 
     def _of(self, group: Group) -> list[PairedSeries]:
         return self._once(group, lambda: [one for one in self.series if one.group == group and not one.obstacle])
@@ -266,7 +273,8 @@ def _by_seed(row: Sequence[PairedSeries], side: Side) -> FloatArray:
     """The mean over a row's series, by seed: of changes, or of one side's values; BASE with all its seeds."""
     values = [_values(one, side) for one in row]
     shared = sorted(set.intersection(*(set(own) for own in values)))
-    return np.array([np.mean([own[seed] for own in values]) for seed in shared])
+    table = np.array([[own[seed] for own in values] for seed in shared]).reshape(-1, len(values))
+    return np.asarray(table.mean(axis=1), np.float64)
 
 
 def _values(series: PairedSeries, side: Side) -> dict[int, float]:
