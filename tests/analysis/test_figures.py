@@ -11,8 +11,7 @@ import pytest
 from matplotlib.axes import Axes
 from PIL import Image
 
-from routebench.analysis import forest
-from routebench.analysis._estimate import Estimate
+from routebench.analysis import Estimate, forest
 from routebench.analysis.figures import (
     PICTURE,
     _shorter,

@@ -97,6 +97,7 @@ def run_cell(
     except (StoreFull, KeyboardInterrupt):  # of the first, no record could be written either: the suite ends
         raise
     except BaseException as error:  # noqa: BLE001  # whatever a method does must not end the suite
+        found, turned = Measurement([]), None  # it may have replaced functions before it measured
         status, reason = _failure(error)
         show_calls(error)
     ran_on = {"backends": sorted(used | context.backends), "seconds": time.perf_counter() - started}
