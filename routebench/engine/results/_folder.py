@@ -232,6 +232,11 @@ class Reader:
         self._lacking |= dict.fromkeys(found.facts["cell"].at(lacking).items())
         return found.at(~lacking)
 
+    def may_have_arrays(self, key: str) -> bool:
+        """Tells whether a run may have raw outputs: no, if its record had none when all were read."""
+        found = None if self._known is None else self._known.get(key)
+        return found is None or bool(found.arrays)
+
     def _all_records(self) -> Records:
         present = self._present("records", ".json")
         beside = self.path / "index" / "records.safetensors"

@@ -234,7 +234,7 @@ class Store:
 
         Answers that contradict the run's record are told, and count as not kept.
         """
-        found = self._read(self._file("records", key))
+        found = self._read(self._file("records", key)) if self._reader.may_have_arrays(key) else None
         return None if found is None or not found.arrays else self._right(found, self._arrays_of(key, found))
 
     def _right(self, record: Record, arrays: Mapping[str, NDArray[Any]]) -> "NDArray[np.bool_] | None":
