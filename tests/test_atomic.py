@@ -87,7 +87,7 @@ print("last")
 @pytest.mark.parametrize("way", ["/dev/stdout", "/dev/fd/1", "link"])
 @pytest.mark.parametrize("to", ["a pipe", "a file", "a file that is gone"])
 def test_standard_output_is_written_to_whatever_it_is(tmp_path, way, to):
-    """What it leads to may have no path that can be opened, or hold more already."""
+    """Standard output may lead to what has no path that can be opened, or holds more already."""
     (tmp_path / "link").symlink_to("/dev/stdout")
     if (way, to[:6]) == ("link", "a file"):
         pytest.skip("only a link to a pipe has no other meaning")

@@ -78,7 +78,7 @@ def test_a_folder_imports_its_own_files_with_leading_dots():
 
 
 def within(file):
-    """What a file imports from modules within a package of routebench, with the module."""
+    """Modules within a package of routebench that a file imports from, each with the names it takes."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         module = (isinstance(node, ast.ImportFrom) and node.module) or ""
         if module.startswith("routebench.") and "._" in module:

@@ -94,7 +94,7 @@ def tracked(rows: Rows, suite: str, metric: str, method: str) -> float:
 
 
 def tested_as_trained(row: Mapping[str, Any]) -> bool:
-    """Whether routing had as many iterations as in training; a run without a result had none of its own."""
+    """Tells whether routing had as many iterations as in training; a run without a result had none of its own."""
     return row.get("metric") is None or str(row["test_iterations"]) == str(row["iterations"])
 
 
