@@ -349,6 +349,30 @@ def test_a_part_of_results_that_may_not_be_looked_at_is_not_empty(place, closed)
         assert not new.exists()
 
 
+def test_settings_that_may_not_be_looked_at_are_not_left_out_of_a_pack(place):
+    with TemporaryDirectory() as folder:
+        results = shutil.copytree(place.results, Path(folder) / "results")
+        closed = results / "accuracy.quick.settings.json"
+        closed.write_text("{}")
+        closed.chmod(0)
+        for above in (Path(folder), results):
+            above.chmod(0o777)
+        with without_rights(), pytest.raises(UserError, match=rf"cannot read .+{closed.name}.+; make it readable"):
+            pack(existing(results).path, Path(folder) / "new", networks=False)
+        assert not (Path(folder) / "new").exists()
+
+
+@pytest.mark.parametrize("part", ["records", "arrays"])
+def test_a_part_that_may_not_be_written_is_told_before_anything_runs(place, part):
+    with TemporaryDirectory() as folder:
+        results = shutil.copytree(place.results, Path(folder) / "results")
+        for above in (Path(folder), results, *filter(Path.is_dir, results.iterdir())):
+            above.chmod(0o777)
+        (results / part).chmod(0o555)
+        with without_rights(), pytest.raises(UserError, match="Permission denied"):
+            Store(results).prepare()
+
+
 @pytest.mark.parametrize("part", ["records", "arrays"])
 def test_results_that_may_not_be_looked_at_are_not_measured_again(finished, part):
     """They may be whole, and a new measurement would take their place."""
