@@ -8,6 +8,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,6 +25,12 @@ ROUNDING = 5
 OUTPUTS = ("poses", "activations", "logits")
 MOST_ITERATIONS = 6
 """Largest T of the measurements of one more iteration and of memory."""
+SPINNING = "ours, threads spin"
+"""Ours where threads that wait keep their core as long as GCC's OpenMP lets them; routebench shortens that."""
+SPINS = {"GOMP_SPINCOUNT": "300000"}
+"""The default of GCC's OpenMP."""
+BUSY = "while True: pass"
+"""The program of the other process that keeps a core busy."""
 Row = dict[str, Any]
 
 
@@ -45,11 +53,11 @@ class Run:
         """T of the measurements of one more iteration and of memory."""
         return range(1, 3 if self.quick else MOST_ITERATIONS + 1)
 
-    def ask(self, *question: str) -> Any:
-        """The answer of a fresh process of this script."""
+    def ask(self, *question: str, **more: str) -> Any:
+        """The answer of a fresh process of this script, with more environment variables."""
         options = [f"--{name}={value}" for name, value in asdict(self).items() if name != "quick"]
         command = [sys.executable, __file__, *question, *options, *(["--quick"] if self.quick else [])]
-        environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
+        environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads), **more}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if line.strip()]
@@ -70,6 +78,7 @@ class Run:
 @click.option(
     "--output", type=click.Path(path_type=Path, file_okay=False), default=HERE, help="Folder [default: here]."
 )
+@click.option("--beside", is_flag=True, help="Measure ours beside a busy process, and nothing else.")
 @click.option("--page-only", is_flag=True, help="Write page and figure from the results that are there.")
 @click.option("--case", help="One measurement, in this process, printed as JSON; with the options below.")
 @click.option("--implementation", default="ours", show_default=True)
@@ -83,11 +92,12 @@ def main(only: tuple[str, ...], output: Path, repeats: int, page_only: bool, cas
     Exit codes: 0 done; 1 a case was refused; 2 the call was wrong.
     """
     try:
+        beside = options.pop("beside")
         if case is not None:
             click.echo(json.dumps(_one(case, **options)))
             return
         run = Run(**{name: options[name] for name in Run.__dataclass_fields__})
-        refused = [] if page_only else _all(run, only, output, repeats)
+        refused = [] if page_only else _all(run, only, output, repeats, beside=beside)
         from reports.speed import page  # here and not above, as torch and pandas: help and errors come at once
 
         page.write(output)
@@ -144,7 +154,7 @@ def _case(name: str) -> Any:
     return CASES[name]
 
 
-def _all(run: Run, only: tuple[str, ...], output: Path, repeats: int) -> list[str]:
+def _all(run: Run, only: tuple[str, ...], output: Path, repeats: int, *, beside: bool) -> list[str]:
     from reports.speed.cases import CASES
     from routebench import kernels
 
@@ -154,16 +164,17 @@ def _all(run: Run, only: tuple[str, ...], output: Path, repeats: int) -> list[st
         _case(name)
     output.mkdir(parents=True, exist_ok=True)
     refused = []
-    for name in only or CASES:
+    layers = [name for name, case in CASES.items() if case.memory_batch is not None]
+    for name in only or (layers if beside else CASES):
         click.echo(f"{name}:", err=True)
         try:
-            rows = _measure_case(run, name, repeats)
+            rows = (_measure_beside if beside else _measure_case)(run, name, repeats)
         except Refused as error:
             click.echo(f"{name}: refused: {error}", err=True)
             refused.append(name)
             rows = [{"part": "refused", "used": str(error)}]
         common = {"case": name, "threads": run.threads, "backend": run.backend, "quick": run.quick}
-        _keep(output / "results.csv", name, [{**common, **row} for row in rows])
+        _keep(output / "results.csv", name, [{**common, **row} for row in rows], beside=beside)
     return refused
 
 
@@ -193,6 +204,31 @@ def _measure_case(run: Run, name: str, repeats: int) -> list[Row]:
     return rows
 
 
+def _measure_beside(run: Run, name: str, repeats: int) -> list[Row]:
+    """Ours on a quiet machine and beside one busy process, with threads that give way and threads that spin."""
+    case, rows = _case(name), []
+    asked = {"iterations": case.iterations, "batch": 4 if run.quick else case.batch}
+    for repeat in range(repeats):
+        for neighbours in (0, 1):
+            for implementation, spin in (("ours", {}), (SPINNING, SPINS)):
+                with _busy(neighbours):
+                    row = _measured(run, name, "beside", repeat, {"implementation": "ours", **asked}, **spin)
+                rows.append({**row, "implementation": implementation, "neighbours": neighbours})
+    return rows
+
+
+@contextmanager
+def _busy(processes: int) -> Iterator[None]:
+    """So many other processes keep a core busy each."""
+    running = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
 def _check(run: Run, name: str, implementation: str, iterations: int) -> Row:
     """Whether ours and the yardstick agree.
 
@@ -218,23 +254,24 @@ def _check(run: Run, name: str, implementation: str, iterations: int) -> Row:
     return {"part": "check", **asked, "error_outputs": outputs, "error": errors[worst], "rounding": own}
 
 
-def _measured(run: Run, name: str, part: str, repeat: int, asked: dict[str, Any]) -> Row:
+def _measured(run: Run, name: str, part: str, repeat: int, asked: dict[str, Any], **more: str) -> Row:
     question = [f"--case={name}", *(f"--{key}={value}" for key, value in asked.items())]
-    found: Row = run.ask(*question, *(["--memory-only"] if part == "memory" else []))
+    found: Row = run.ask(*question, *(["--memory-only"] if part == "memory" else []), **more)
     took = f"{1e3 * found['seconds']:.1f} ms, " if "seconds" in found else ""
     what = f"{asked['implementation']}, T = {asked['iterations']}"
     click.echo(f"  {part}: {what}: {took}{found['extra'] / 2**20:.0f} MiB ({found['used']})", err=True)
     return {"part": part, "repeat": repeat, **asked, **found}
 
 
-def _keep(path: Path, name: str, rows: list[Row]) -> None:
-    """Adds the rows of a case to the results, in place of its old ones."""
+def _keep(path: Path, name: str, rows: list[Row], *, beside: bool) -> None:
+    """Adds the rows of a case to the results, in place of its old ones: those beside a busy process, or the others."""
     import pandas as pd
 
     from reports.speed.page import COLUMNS
 
-    kept = pd.read_csv(path) if path.exists() else pd.DataFrame({"case": []})
-    together = pd.concat([kept[kept["case"] != name], pd.DataFrame(rows)], ignore_index=True)
+    kept = pd.read_csv(path) if path.exists() else pd.DataFrame({"case": [], "part": []})
+    old = (kept["case"] == name) & ((kept["part"] == "beside") == beside)
+    together = pd.concat([kept[~old], pd.DataFrame(rows)], ignore_index=True)
     together[[column for column in COLUMNS if column in together]].to_csv(path, index=False)
 
 

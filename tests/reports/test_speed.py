@@ -105,7 +105,7 @@ def test_one_measurement_in_a_process_of_its_own():
 def test_quick_run_writes_page_results_and_figure(tmp_path, monkeypatch):
     """With measurements in this process, which takes a tenth of the time."""
 
-    def ask(_, *question):
+    def ask(_, *question, **_more):
         return json.loads(CliRunner().invoke(measure.main, [*question, *short, "--threads=1"]).stdout)
 
     short = ["--quick", "--runs=1", "--seconds=0.001"]
@@ -122,9 +122,33 @@ def test_quick_run_writes_page_results_and_figure(tmp_path, monkeypatch):
     assert "show nothing" in (tmp_path / "README.md").read_text()
 
 
+def test_ours_beside_a_busy_process(tmp_path, monkeypatch):
+    """Each state is measured with threads that give way and that spin; other results stay."""
+    asked = []
+
+    def ask(_, *question, **more):
+        asked.append(more)
+        return {"seconds": 1.0 + len(asked), "extra": 0, "used": "fused", "processor": "P", "torch": "2"}
+
+    monkeypatch.setattr(measure.Run, "ask", ask)
+    kept = {"case": "dense-dynamic", "part": "table", "implementation": "ours", "quick": False, "used": "fused"}
+    pd.DataFrame([kept]).to_csv(tmp_path / "results.csv")
+    old = [{"case": "dense-dynamic", "part": "beside"}]
+    measure._keep(tmp_path / "results.csv", "dense-dynamic", old, beside=True)
+    run = measure.Run(1, "auto", 1, 1.0, quick=True)
+    rows = [{"case": "dense-dynamic", **row} for row in measure._measure_beside(run, "dense-dynamic", 1)]
+    measure._keep(tmp_path / "results.csv", "dense-dynamic", rows, beside=True)
+    assert asked == [{}, measure.SPINS] * 2
+    results = pd.read_csv(tmp_path / "results.csv")
+    assert list(results["part"]) == ["table"] + ["beside"] * 4
+    assert "| dense, dynamic | 2 s | 4 s | 2.00 | 3 s | 5 s | 1.67 |" in page._beside(results, ["dense-dynamic"])
+
+
 @pytest.mark.parametrize("error", [2e-4, float("inf")])
 def test_disagreement_is_refused(error, monkeypatch):
-    monkeypatch.setattr(measure.Run, "ask", lambda *_: {"errors": {"poses": 1e-7, "child 0": error}, "rounding": {}})
+    monkeypatch.setattr(
+        measure.Run, "ask", lambda *_, **__: {"errors": {"poses": 1e-7, "child 0": error}, "rounding": {}}
+    )
     with pytest.raises(measure.Refused, match=f"'child 0' by {error:.1e}"):
         measure._measure_case(measure.Run(1, "auto", 1, 1.0, quick=True), "dense-dynamic", 1)
 
