@@ -53,7 +53,12 @@ class Series:
     digest: str
 
     def lightings(self, instance: int, azimuth: int, elevation: int) -> tuple[int, ...]:
-        """The numbers of the lightings in which a view is rendered."""
+        """The numbers of the lightings in which a view is rendered.
+
+        Args:
+            instance: number of the toy in its class.
+            azimuth, elevation: direction of the view in degrees, from `AZIMUTHS` and `ELEVATIONS`.
+        """
         if self.all_lightings:
             return tuple(range(len(LIGHTINGS)))
         turn = instance + AZIMUTHS.index(azimuth) + ELEVATIONS.index(elevation)
@@ -107,7 +112,12 @@ def rendered_shapes_small_elevation() -> Dataset:
 
 
 def views_of(series: Series, pixels: NDArray[np.uint8]) -> Views:
-    """The images of a series with their labels and conditions, in the order in which `rendered` makes them."""
+    """The images of a series with their labels and conditions, in the order in which `rendered` makes them.
+
+    Args:
+        series: the series that was rendered.
+        pixels: its images, (n, side, side), as `rendered` returns them.
+    """
     rows = [
         (label, instance, azimuth, elevation, lighting)
         for label, _, instance, azimuth, elevation in _grid()

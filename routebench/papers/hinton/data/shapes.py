@@ -35,7 +35,7 @@ def fitted(solids: list[Solid]) -> list[Solid]:
     return [solid.placed((x, y, z), 1 / math.sqrt(farthest)) for solid in solids]
 
 
-def animal(draw: Draw, instance: int) -> list[Solid]:
+def _animal(draw: Draw, instance: int) -> list[Solid]:
     """Four legs, a body, a neck, a head and a tail."""
     length, width, height = draw(0.55, 0.95), draw(0.22, 0.36), draw(0.22, 0.34)
     leg, thick = draw(0.22, 0.5), draw(0.05, 0.1)
@@ -52,7 +52,7 @@ def animal(draw: Draw, instance: int) -> list[Solid]:
     return parts
 
 
-def car(draw: Draw, instance: int) -> list[Solid]:
+def _car(draw: Draw, instance: int) -> list[Solid]:
     """A body, a cabin and four wheels."""
     length, width, height = draw(0.85, 1.1), draw(0.38, 0.5), draw(0.14, 0.24)
     cabin, long = draw(0.14, 0.3), draw(0.35, 0.62)
@@ -69,7 +69,7 @@ def car(draw: Draw, instance: int) -> list[Solid]:
     return parts + [Solid("cylinder", (x, y, -height), (wheel, wheel, 0.08), turned(roll=90)) for x, y in axles]
 
 
-def figure(draw: Draw, instance: int) -> list[Solid]:
+def _figure(draw: Draw, instance: int) -> list[Solid]:
     """A standing person: trunk, head, arms and legs."""
     trunk, shoulder, deep = draw(0.32, 0.45), draw(0.2, 0.32), draw(0.12, 0.2)
     leg, apart = draw(0.35, 0.55), draw(0.1, 0.2)
@@ -91,7 +91,7 @@ def figure(draw: Draw, instance: int) -> list[Solid]:
     return parts
 
 
-def plane(draw: Draw, instance: int) -> list[Solid]:
+def _plane(draw: Draw, instance: int) -> list[Solid]:
     """A hull, two wings, and a tail of two small wings and a fin."""
     hull, span, sweep = draw(0.1, 0.17), draw(0.55, 0.9), draw(0, 35)
     chord, thin, place = draw(0.14, 0.26), 0.03, draw(-0.1, 0.25)
@@ -112,7 +112,7 @@ def plane(draw: Draw, instance: int) -> list[Solid]:
     return parts
 
 
-def table(draw: Draw, instance: int) -> list[Solid]:
+def _table(draw: Draw, instance: int) -> list[Solid]:
     """A top and its legs; some have a back, as chairs do."""
     long, width = draw(0.55, 0.9), draw(0.4, 0.6)
     leg, thick, slab = draw(0.3, 0.55), draw(0.04, 0.09), draw(0.04, 0.09)
@@ -129,9 +129,9 @@ def table(draw: Draw, instance: int) -> list[Solid]:
 
 
 TOYS: dict[str, Callable[[Draw, int], list[Solid]]] = {
-    "animal": animal,
-    "figure": figure,
-    "plane": plane,
-    "car": car,
-    "table": table,
+    "animal": _animal,
+    "figure": _figure,
+    "plane": _plane,
+    "car": _car,
+    "table": _table,
 }

@@ -21,7 +21,11 @@ UPRIGHT: Frame = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 
 def dot(one: Vector, other: Vector) -> float:
-    """The scalar product."""
+    """The scalar product.
+
+    Args:
+        one, other: the two vectors.
+    """
     return one[0] * other[0] + one[1] * other[1] + one[2] * other[2]
 
 
@@ -42,7 +46,11 @@ def sine(degrees: float) -> float:
 
 
 def turned(yaw: float = 0.0, pitch: float = 0.0, roll: float = 0.0) -> Frame:
-    """Axes of a part, turned about x by `roll`, then about y by `pitch`, then about z by `yaw`; in degrees."""
+    """Axes of a part, turned about x by `roll`, then about y by `pitch`, then about z by `yaw`; in degrees.
+
+    Args:
+        yaw, pitch, roll: angles about z, y and x, in degrees.
+    """
     cy, sy, cp, sp, cr, sr = (of(angle) for angle in (yaw, pitch, roll) for of in (cosine, sine))
     return (
         (cy * cp, sy * cp, -sp),
@@ -87,7 +95,12 @@ class Solid:
         return sum(size * abs(dot(axis, direction)) for size, axis in zip(self.half, self.axes, strict=True))
 
     def placed(self, away: Vector, scale: float) -> "Solid":
-        """The solid moved by `-away`, then scaled about the origin."""
+        """The solid moved by `-away`, then scaled about the origin.
+
+        Args:
+            away: the point that comes to lie at the origin.
+            scale: factor of all lengths, above 0.
+        """
         x, y, z = (scale * (here - shift) for here, shift in zip(self.centre, away, strict=True))
         a, b, c = (scale * size for size in self.half)
         return Solid(self.kind, (x, y, z), (a, b, c), self.axes, self.taper)

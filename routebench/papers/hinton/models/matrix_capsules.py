@@ -78,7 +78,11 @@ def matrix_capsules(
 def matrix_capsules_68k(
     routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
 ) -> nn.Module:
-    """The paper's smaller network, A = 64, B = 8, C = D = 16: 68,680 parameters besides betas. Arguments as before."""
+    """The paper's smaller network, A = 64, B = 8, C = D = 16: 68,680 parameters besides betas.
+
+    Args:
+        routing, shape, classes, options: as for `matrix-capsules`.
+    """
     return _network(routing, shape, classes, Widths(64, 8, 16, 16), options)
 
 
@@ -87,7 +91,11 @@ def matrix_capsules_68k(
 def matrix_capsules_cifar(
     routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
 ) -> nn.Module:
-    """`matrix-capsules` with A = 256, as the paper has it for CIFAR-10: 459,296 parameters besides betas."""
+    """`matrix-capsules` with A = 256, as the paper has it for CIFAR-10: 459,296 parameters besides betas.
+
+    Args:
+        routing, shape, classes, options: as for `matrix-capsules`.
+    """
     return _network(routing, shape, classes, Widths(channels=256), options)
 
 
@@ -99,6 +107,9 @@ def matrix_capsules_vector(
     """`matrix-capsules` with poses that are vectors of 16, and so transformations of 16 x 16.
 
     The paper says no more of them; coordinates are added to the same elements of the flat pose.
+
+    Args:
+        routing, shape, classes, options: as for `matrix-capsules`.
     """
     return _network(routing, shape, classes, Widths(), options, matrix=False)
 
@@ -108,7 +119,11 @@ def matrix_capsules_vector(
 def matrix_capsules_small(
     routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
 ) -> nn.Module:
-    """`matrix-capsules` with A = 16 and B = C = D = 8."""
+    """`matrix-capsules` with A = 16 and B = C = D = 8.
+
+    Args:
+        routing, shape, classes, options: as for `matrix-capsules`.
+    """
     return _network(routing, shape, classes, SMALL, options)
 
 
@@ -117,7 +132,11 @@ def matrix_capsules_small(
 def matrix_capsules_small_vector(
     routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
 ) -> nn.Module:
-    """`matrix-capsules-small` with poses that are vectors of 16."""
+    """`matrix-capsules-small` with poses that are vectors of 16.
+
+    Args:
+        routing, shape, classes, options: as for `matrix-capsules`.
+    """
     return _network(routing, shape, classes, SMALL, options, matrix=False)
 
 

@@ -79,5 +79,9 @@ def smallnorb_cnn(shape: tuple[int, int, int], classes: int, *, dropout: float =
 @models.register("smallnorb-cnn-small", version=1)
 @facts(source="smallnorb-cnn, sized to train in seconds on two cores", routed=False)
 def smallnorb_cnn_small(shape: tuple[int, int, int], classes: int, *, dropout: float = 0.5) -> nn.Module:
-    """`smallnorb-cnn` with convolutions of 8 and 16 channels and 64 hidden units."""
+    """`smallnorb-cnn` with convolutions of 8 and 16 channels and 64 hidden units.
+
+    Args:
+        shape, classes, dropout: as for `smallnorb-cnn`.
+    """
     return SmallNorbCNN(shape, classes, channels=(8, 16), hidden=64, dropout=dropout)

@@ -79,7 +79,7 @@ class AveragedOverCrops(nn.Module):
         if self.training:
             return middle
         offsets = Counter([(0, 0), *authors_offsets()])
-        others = {one: self.network(shifted(images, *one)).scores for one in offsets if one != (0, 0)}
+        others = {one: self.network(_shifted(images, *one)).scores for one in offsets if one != (0, 0)}
         scores = {(0, 0): middle.scores, **others}
         mean = torch.stack([count * scores[one] for one, count in offsets.items()]).sum(dim=0) / offsets.total()
         return Output(length_logit(mean), mean, middle.layers)
@@ -97,7 +97,7 @@ def authors_offsets() -> Iterator[tuple[int, int]]:
                 yield down // 2, right // 2
 
 
-def shifted(images: Float[Tensor, "batch channel height width"], down: int, right: int) -> Tensor:
+def _shifted(images: Float[Tensor, "batch channel height width"], down: int, right: int) -> Tensor:
     """Images whose middle is so many pixels from that of the given ones, of `REACH` pixels less on each side."""
     height, width = images.shape[2] - 2 * REACH, images.shape[3] - 2 * REACH
     top, left = REACH + down, REACH + right
@@ -106,6 +106,11 @@ def shifted(images: Float[Tensor, "batch channel height width"], down: int, righ
 
 def over_crops(network: nn.Module, crops: int, shape: tuple[int, int, int]) -> nn.Module:
     """The network itself for 1 crop; averaged over 13.
+
+    Args:
+        network: starts with a `Window`.
+        crops: number of windows over which scores are averaged outside training, 1 or 13.
+        shape: (channels, height, width) of the images.
 
     Raises:
         ValueError: another number, or no room for the windows.

@@ -100,7 +100,11 @@ class Course:
 
 
 def example(l1: float = 0.0, l2: float = 0.0) -> Toy:
-    """Three features that favour the first object a little, and a label of 1 to explain."""
+    """Three features that favour the first object a little, and a label of 1 to explain.
+
+    Args:
+        l1, l2: strengths of the penalties, as in `Toy`.
+    """
     return Toy(np.array(EXAMPLE_INPUT), np.array([EXAMPLE_TARGET]), l1, l2)
 
 
@@ -133,7 +137,8 @@ def infer(toy: Toy, *, step_size: float = 0.05, steps: int = 500, start: Vector 
 def infer_by_subgradient(toy: Toy, *, step_size: float = 0.05, steps: int = 500, start: Vector | None = None) -> Course:
     """`h <- h - step_size (gradient + l1 sign(h))`: the literal reading of the paper, which chatters around 0.
 
-    Arguments as for `infer`.
+    Args:
+        toy, step_size, steps, start: as for `infer`, but any step size is taken.
     """
     hidden = [toy.below if start is None else np.asarray(start, dtype=float)]
     for _ in range(steps):

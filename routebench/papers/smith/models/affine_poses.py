@@ -33,7 +33,11 @@ def pose_of(numbers: Float[Tensor, "*axes 6"]) -> Pose:
 
 
 def after(outer: Float[Tensor, "*outer 2 3"], inner: Float[Tensor, "*inner 2 3"]) -> Float[Tensor, "*both 2 3"]:
-    """The composition: first the inner map, then the outer one. Leading axes are broadcast."""
+    """The composition: first the inner map, then the outer one. Leading axes are broadcast.
+
+    Args:
+        outer, inner: affine maps without the last row (0, 0, 1).
+    """
     linear, shift = outer[..., :2], outer[..., 2:]
     turned = linear[..., :1] * inner[..., :1, :] + linear[..., 1:] * inner[..., 1:, :]  # small products by hand: no bmm
     return torch.cat([turned[..., :2], turned[..., 2:] + shift], dim=-1)

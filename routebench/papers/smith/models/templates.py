@@ -91,7 +91,15 @@ def composited(
     presences: Float[Tensor, "batch template"],
     size: tuple[int, int],
 ) -> tuple[Float[Tensor, "batch channel height width"], Float[Tensor, "batch 1 height width"]]:
-    """The same as `drawn`, in torch, from the inverse poses: the reference for the kernel."""
+    """The same as `drawn`, in torch, from the inverse poses: the reference for the kernel.
+
+    Args:
+        templates, presences, size: as for `drawn`.
+        maps: inverse poses, from places on the canvas to places in a template.
+
+    Returns:
+        as `over`.
+    """
     both = _sampled(templates, maps, size)
     return over(both[:, :, :-1], both[:, :, -1:] * presences.T[:, :, None, None, None])
 
@@ -109,6 +117,10 @@ def over(
     alphas: Float[Tensor, "template batch 1 height width"],
 ) -> tuple[Float[Tensor, "batch channel height width"], Float[Tensor, "batch 1 height width"]]:
     """Layers composited in their order, the first at the bottom, on a canvas of zeros.
+
+    Args:
+        colours: colours of the layers.
+        alphas: their opacities, in [0, 1].
 
     Returns:
         the colour of the result times its alpha, and its alpha. Over an opaque black ground the former is the picture;

@@ -68,7 +68,11 @@ class VAE(nn.Module):
 
 
 def divergence(mean: Latent, deviation: Latent) -> Float[Tensor, " batch"]:
-    """KL(N(mean, deviation^2) || N(0, I)) in nats, summed over latent units; Kingma and Welling, appendix B."""
+    """KL(N(mean, deviation^2) || N(0, I)) in nats, summed over latent units; Kingma and Welling, appendix B.
+
+    Args:
+        mean, deviation: parameters of the normal distribution of each latent unit.
+    """
     return 0.5 * (mean.square() + deviation.square() - 1 - 2 * deviation.log()).sum(dim=1)
 
 
@@ -80,5 +84,10 @@ def divergence(mean: Latent, deviation: Latent) -> Float[Tensor, " batch"]:
     unsupervised=True,
 )
 def vae(shape: tuple[int, int, int], classes: int, *, latent: int = 10, hidden: int = 128) -> VAE:  # noqa: ARG001  # the signature is the interface
-    """Pixels - 128 - 10 normal latents - 128 - pixels, trained on its evidence lower bound without labels."""
+    """Pixels - 128 - 10 normal latents - 128 - pixels, trained on its evidence lower bound without labels.
+
+    Args:
+        shape, latent, hidden: as for `VAE`.
+        classes: number of classes of the data; unused.
+    """
     return VAE(shape, latent=latent, hidden=hidden)

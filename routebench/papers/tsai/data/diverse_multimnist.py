@@ -92,13 +92,25 @@ class Overlays:
         return fixed_overlays(self.digits, seed=0, count=self.count)
 
     def divided(self, kept: Tensor, tested: Tensor, seed: int) -> tuple["Overlays", Images]:
-        """The same of some of the digits, and fixed images of others, as many as there are of these."""
+        """The same of some of the digits, and fixed images of others, as many as there are of these.
+
+        Args:
+            kept: places of the digits of the first, (n,).
+            tested: places of those of the fixed images, (n,).
+            seed: seed of the fixed images, at least 0.
+        """
         own = len(kept) * self.count // len(self.digits)
         return Overlays(self.digits.at(kept), own), fixed_overlays(self.digits.at(tested), 100 + seed, len(tested))
 
 
 def fixed_overlays(digits: Images, seed: int, count: int) -> Images:
-    """`count` images, the same on every machine and version."""
+    """`count` images, the same on every machine and version.
+
+    Args:
+        digits: digits with one label each.
+        seed: seed of the choices of digits and places, at least 0.
+        count: number of images.
+    """
     # The legacy generator: NumPy promises that its stream never changes (NEP 19).
     return overlaid(digits, torch.from_numpy(np.random.RandomState(seed).random_sample((count, NUMBERS))))
 
@@ -112,8 +124,8 @@ def overlaid(digits: Images, uniform: Float[Tensor, "n 7"]) -> Images:
     """
     drawn = draw(digits.labels, uniform, room=SIDE - digits.shape[1])
     pixels, labels = digits.pixels.to(uniform.device), digits.labels.to(uniform.device)
-    first = placed(pixels[drawn.first], drawn.corners[:, 0])
-    second = placed(pixels[drawn.second], drawn.corners[:, 1]) * drawn.two[:, None, None, None]
+    first = _placed(pixels[drawn.first], drawn.corners[:, 0])
+    second = _placed(pixels[drawn.second], drawn.corners[:, 1]) * drawn.two[:, None, None, None]
     shown = [functional.one_hot(labels[which], CLASSES) for which in (drawn.first, drawn.second)]
     several = shown[0] + shown[1] * drawn.two[:, None]
     return Images(first + torch.minimum(second, 255 - first), several.to(torch.bool))  # added, and clipped at 255
@@ -156,7 +168,7 @@ def draw(labels: Int[Tensor, " digits"], uniform: Float[Tensor, "n 7"], room: in
     return Drawn(by_class[place], by_class[second], uniform[:, 1] >= SINGLE, corners)
 
 
-def placed(
+def _placed(
     digits: UInt8[Tensor, "n channel height width"], corners: Int[Tensor, "n 2"]
 ) -> UInt8[Tensor, "n channel side side"]:
     """Digits on black canvases, each with its upper left corner at the given row and column."""

@@ -20,6 +20,10 @@ def tsai_cnn(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
 
     The tables list "ReLU + Batch Norm", and so ReLU comes before batch norm. The last pooling is over all positions,
     which on 32 x 32 images are 2 x 2, so that images may have another size, from 16 x 16.
+
+    Args:
+        shape: (channels, height, width) of the images; at least 16 x 16.
+        classes: number of classes.
     """
     return _cnn(shape, classes, 1024)
 
@@ -27,7 +31,11 @@ def tsai_cnn(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
 @models.register("tsai-small-cnn", version=1)
 @facts(source="baseline: `tsai-cnn` with 48 channels, the size of `tsai-small`, no capsules", routed=False)
 def tsai_small_cnn(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
-    """`tsai-cnn` with so many channels that it has the size of `tsai-small` on 28 x 28 images of 10 classes."""
+    """`tsai-cnn` with so many channels that it has the size of `tsai-small` on 28 x 28 images of 10 classes.
+
+    Args:
+        shape, classes: as for `tsai-cnn`.
+    """
     return _cnn(shape, classes, 48)
 
 

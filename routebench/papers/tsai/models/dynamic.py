@@ -34,6 +34,9 @@ def tsai_resnet_dynamic(routing: MakeRouting, shape: tuple[int, int, int], class
 
     The paper's appendix says that all its ResNet backbones end in 128 channels, but the count that it states only comes
     out with 256: `tsai-resnet-dynamic-matched` has 128.
+
+    Args:
+        routing, shape, classes: as for `tsai-simple-dynamic`.
     """
     backbone = resnet_backbone(shape[0], 256)
     return _network(routing, shape, classes, backbone, maps=256, below=HALVED, stride=1)
@@ -42,7 +45,11 @@ def tsai_resnet_dynamic(routing: MakeRouting, shape: tuple[int, int, int], class
 @models.register("tsai-resnet-dynamic-matched", version=1)
 @facts(source="tsai-resnet-dynamic on the backbone of tsai-resnet, as the paper's text has it", shape=(3, 32, 32))
 def tsai_resnet_dynamic_matched(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """`tsai-resnet-dynamic` with the 128 channels that the backbones of the other methods end in."""
+    """`tsai-resnet-dynamic` with the 128 channels that the backbones of the other methods end in.
+
+    Args:
+        routing, shape, classes: as for `tsai-simple-dynamic`.
+    """
     return _network(routing, shape, classes, resnet_backbone(shape[0]), maps=128, below=HALVED, stride=1)
 
 
@@ -52,6 +59,9 @@ def tsai_small_dynamic(routing: MakeRouting, shape: tuple[int, int, int], classe
     """`tsai-simple-dynamic` with 32 channels and 8 types: 288 primary capsules on 28 x 28 images.
 
     Weights start twice as large, which makes up for a quarter of the children of `capsnet`.
+
+    Args:
+        routing, shape, classes: as for `tsai-simple-dynamic`.
     """
     backbone = _convolution(shape[0], 32)
     return _network(routing, shape, classes, backbone, maps=32, below=(9, 1, 0), stride=2, types=8, weight_std=0.2)
@@ -63,6 +73,9 @@ def tsai_tiny_dynamic(routing: MakeRouting, shape: tuple[int, int, int], classes
     """`tsai-simple-dynamic` with 16 channels and 4 types: 144 primary capsules on 28 x 28 images.
 
     Weights start three times as large, which makes up for an eighth of the children of `capsnet`.
+
+    Args:
+        routing, shape, classes: as for `tsai-simple-dynamic`.
     """
     backbone = _convolution(shape[0], 16)
     return _network(routing, shape, classes, backbone, maps=16, below=(9, 1, 0), stride=2, types=4, weight_std=0.3)

@@ -46,21 +46,34 @@ def tsai_simple_em(routing: MakeRouting, shape: tuple[int, int, int], classes: i
     method="em",
 )
 def tsai_resnet_em(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """`tsai-simple-em` on the residual blocks of `tsai-resnet`."""
+    """`tsai-simple-em` on the residual blocks of `tsai-resnet`.
+
+    Args:
+        routing, classes: as for `tsai-simple-em`.
+        shape: (channels, height, width) of the images; at least 13 x 13, which leave one position to class capsules.
+    """
     return _network(routing, shape, classes, resnet_backbone(shape[0]), maps=128, below=(3, 2, 1))
 
 
 @models.register("tsai-small-em", version=1)
 @facts(source="tsai-simple-em with fewer channels and types, sized to train in seconds on two cores", method="em")
 def tsai_small_em(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """`tsai-simple-em` with 32 channels and 8 types. On 28 x 28 images grids are 14 x 14, 6 x 6 and 4 x 4."""
+    """`tsai-simple-em` with 32 channels and 8 types. On 28 x 28 images grids are 14 x 14, 6 x 6 and 4 x 4.
+
+    Args:
+        routing, shape, classes: as for `tsai-simple-em`.
+    """
     return _network(routing, shape, classes, _convolution(shape[0], 32), maps=32, below=(4, 2, 1), types=8)
 
 
 @models.register("tsai-tiny-em", version=1)
 @facts(source="tsai-small-em with half its channels and types", method="em")
 def tsai_tiny_em(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """`tsai-simple-em` with 16 channels and 4 types."""
+    """`tsai-simple-em` with 16 channels and 4 types.
+
+    Args:
+        routing, shape, classes: as for `tsai-simple-em`.
+    """
     return _network(routing, shape, classes, _convolution(shape[0], 16), maps=16, below=(4, 2, 1), types=4)
 
 

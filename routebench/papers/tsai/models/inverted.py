@@ -40,21 +40,33 @@ def tsai_simple(
 @models.register("tsai-simple-cifar100", version=1)
 @facts(source="Tsai et al., ICLR 2020, table 9", classes=100, stated_parameters=1_460_000, **OWN)
 def tsai_simple_cifar100(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """`tsai-simple` with 128 channels, 6x6 poses, and 20 dense capsules below the class capsules."""
+    """`tsai-simple` with 128 channels, 6x6 poses, and 20 dense capsules below the class capsules.
+
+    Args:
+        routing, shape, classes: as for `tsai-simple`.
+    """
     return _network(routing, shape, classes, simple_backbone(shape[0], 128), maps=128, pose=36, middle=20)
 
 
 @models.register("tsai-resnet", version=1)
 @facts(source="Tsai et al., ICLR 2020, appendix A.1 and table 8", stated_parameters=1_830_000, **OWN)
 def tsai_resnet(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """`tsai-simple` on a backbone of residual blocks that ends in 128 channels; no bias below primary capsules."""
+    """`tsai-simple` on a backbone of residual blocks that ends in 128 channels; no bias below primary capsules.
+
+    Args:
+        routing, shape, classes: as for `tsai-simple`.
+    """
     return _network(routing, shape, classes, resnet_backbone(shape[0]), maps=128, bias=False)
 
 
 @models.register("tsai-resnet-cifar100", version=1)
 @facts(source="Tsai et al., ICLR 2020, appendix A.1 and table 9", classes=100, stated_parameters=2_800_000, **OWN)
 def tsai_resnet_cifar100(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """`tsai-simple-cifar100` on the backbone of `tsai-resnet`."""
+    """`tsai-simple-cifar100` on the backbone of `tsai-resnet`.
+
+    Args:
+        routing, shape, classes: as for `tsai-simple`.
+    """
     return _network(routing, shape, classes, resnet_backbone(shape[0]), maps=128, pose=36, middle=20, bias=False)
 
 
@@ -64,7 +76,11 @@ def tsai_resnet_cifar100(routing: MakeRouting, shape: tuple[int, int, int], clas
     method="inverted-attention",
 )
 def tsai_small(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """`tsai-simple` with 32 channels and 8 types. On 28 x 28 images grids are 14 x 14, 6 x 6 and 4 x 4."""
+    """`tsai-simple` with 32 channels and 8 types. On 28 x 28 images grids are 14 x 14, 6 x 6 and 4 x 4.
+
+    Args:
+        routing, shape, classes: as for `tsai-simple`.
+    """
     return _network(routing, shape, classes, simple_backbone(shape[0], 32), maps=32, types=8)
 
 
@@ -116,7 +132,13 @@ def normalised_primary(
     stride: int = 1,
     bias: bool = True,
 ) -> PrimaryCapsules:
-    """Primary capsules with layer-normalised poses, and with activations if the layers above use them."""
+    """Primary capsules with layer-normalised poses, and with activations if the layers above use them.
+
+    Args:
+        maps: feature maps that come in.
+        types, pose, kernel, stride, bias: as for `PrimaryCapsules`.
+        layers: the layers above.
+    """
     presence = "logistic" if any(layer.routing.uses_activations for layer in layers) else "none"
     return PrimaryCapsules(
         maps, types, pose, kernel=kernel, stride=stride, presence=presence, bias=bias, layer_norm=True

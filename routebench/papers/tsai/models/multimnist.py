@@ -56,7 +56,11 @@ def tsai_multimnist_matrix(routing: MakeRouting, shape: tuple[int, int, int], cl
 @models.register("tsai-multimnist-vector", version=1)
 @facts(source="Tsai et al., ICLR 2020, table 11", stated_parameters=42_480_000, **OWN)
 def tsai_multimnist_vector(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """`tsai-multimnist-matrix` with vectors of 64 for poses, each element of which enters each element of a vote."""
+    """`tsai-multimnist-matrix` with vectors of 64 for poses, each element of which enters each element of a vote.
+
+    Args:
+        routing, shape, classes: as for `tsai-multimnist-matrix`.
+    """
     return _capsules(routing, shape, classes, PAPER, matrix=False)
 
 
@@ -66,6 +70,10 @@ def tsai_multimnist_cnn(shape: tuple[int, int, int], classes: int) -> PlainNetwo
     """Three convolutions of 1,024 channels; 640 units at each position, whose mean is classified by a linear layer.
 
     The table lists "ReLU + Batch Norm", and so ReLU comes before batch norm; the 640 units have neither.
+
+    Args:
+        shape: (channels, height, width) of the images; at least 13 x 13.
+        classes: number of classes.
     """
     return _plain(shape, classes, PAPER, learned_pooling=False)
 
@@ -77,28 +85,44 @@ def tsai_multimnist_cnn(shape: tuple[int, int, int], classes: int) -> PlainNetwo
     **PLAIN,
 )
 def tsai_multimnist_cnn_pooling(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
-    """`tsai-multimnist-cnn` with 640 units that see all positions, instead of the mean of 640 at each."""
+    """`tsai-multimnist-cnn` with 640 units that see all positions, instead of the mean of 640 at each.
+
+    Args:
+        shape, classes: as for `tsai-multimnist-cnn`.
+    """
     return _plain(shape, classes, PAPER, learned_pooling=True)
 
 
 @models.register("tsai-small-multimnist-matrix", version=1)
 @facts(source="tsai-multimnist-matrix with fewer channels and types, to train on two cores", **OWN)
 def tsai_small_multimnist_matrix(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """`tsai-multimnist-matrix` with 32 channels, 8 types and 4x4 poses."""
+    """`tsai-multimnist-matrix` with 32 channels, 8 types and 4x4 poses.
+
+    Args:
+        routing, shape, classes: as for `tsai-multimnist-matrix`.
+    """
     return _capsules(routing, shape, classes, SMALL, matrix=True)
 
 
 @models.register("tsai-small-multimnist-vector", version=1)
 @facts(source="tsai-multimnist-vector with fewer channels and types, to train on two cores", **OWN)
 def tsai_small_multimnist_vector(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """`tsai-multimnist-vector` with 32 channels, 8 types and vectors of 16."""
+    """`tsai-multimnist-vector` with 32 channels, 8 types and vectors of 16.
+
+    Args:
+        routing, shape, classes: as for `tsai-multimnist-matrix`.
+    """
     return _capsules(routing, shape, classes, SMALL, matrix=False)
 
 
 @models.register("tsai-small-multimnist-cnn", version=1)
 @facts(source="baseline: the layers of tsai-small-multimnist-matrix, their units, no capsules", **PLAIN)
 def tsai_small_multimnist_cnn(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
-    """`tsai-multimnist-cnn` with 32 and 128 channels, and 160 units whose mean is classified."""
+    """`tsai-multimnist-cnn` with 32 and 128 channels, and 160 units whose mean is classified.
+
+    Args:
+        shape, classes: as for `tsai-multimnist-cnn`.
+    """
     return _plain(shape, classes, SMALL, learned_pooling=False)
 
 

@@ -108,7 +108,7 @@ class SlotAutoencoder(nn.Module):
         self.of_place = nn.Linear(4, hidden)
         layers = [nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU()]
         self.decoder = nn.Sequential(*layers, nn.Linear(hidden, channels + 1))
-        self.register_buffer("places", places(height, width), persistent=False)
+        self.register_buffer("places", _places(height, width), persistent=False)
         self.places: Tensor
 
     def forward(self, images: Batch) -> Output:
@@ -156,7 +156,7 @@ class WithPlaces(nn.Module):
     def __init__(self, channels: int, height: int, width: int):
         super().__init__()
         self.map = nn.Linear(4, channels)
-        self.register_buffer("places", places(height, width), persistent=False)
+        self.register_buffer("places", _places(height, width), persistent=False)
         self.places: Tensor
 
     def forward(self, features: Batch) -> Batch:
@@ -177,7 +177,7 @@ class ForAll(nn.Module):
         return weight.expand(-1, self.parents, -1, -1)
 
 
-def places(height: int, width: int) -> Float[Tensor, "pixel 4"]:
+def _places(height: int, width: int) -> Float[Tensor, "pixel 4"]:
     """Distances of each pixel's centre from the four edges, as shares of the picture."""
     down, across = ((torch.arange(size) + 0.5) / size for size in (height, width))
     both = torch.stack(torch.meshgrid(down, across, indexing="ij"), dim=-1).flatten(0, 1)
@@ -198,5 +198,11 @@ def slot_autoencoder(
     classes: int,  # noqa: ARG001  # the signature is the interface
     **given: object,
 ) -> SlotAutoencoder:
-    """Three convolutions - a grid of capsules - 5 slots that draw the picture, trained without labels."""
+    """Three convolutions - a grid of capsules - 5 slots that draw the picture, trained without labels.
+
+    Args:
+        routing, shape: as for `SlotAutoencoder`.
+        classes: number of classes of the data; unused.
+        given: further arguments of `SlotAutoencoder`.
+    """
     return SlotAutoencoder(routing, shape, **given)  # type: ignore[arg-type]  # checked by name

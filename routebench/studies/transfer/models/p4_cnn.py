@@ -111,7 +111,12 @@ class _MeanOverTurns(nn.Module):
     colour="sand",
 )
 def cnn_p4(shape: tuple[int, int, int], classes: int) -> P4CNN:
-    """Matches `capsnet` in size on 28 x 28 images of 10 classes."""
+    """Matches `capsnet` in size on 28 x 28 images of 10 classes.
+
+    Args:
+        shape: (channels, height, width) of the images.
+        classes: number of classes.
+    """
     return P4CNN(shape, classes, channels=(128, 128), kernels=(9, 8), strides=(1, 2), hidden=103)
 
 
@@ -121,7 +126,11 @@ def cnn_p4(shape: tuple[int, int, int], classes: int) -> P4CNN:
     routed=False,
 )
 def cnn_p4_small(shape: tuple[int, int, int], classes: int) -> P4CNN:
-    """Matches `capsnet-small` in size on 28 x 28 images of 10 classes."""
+    """Matches `capsnet-small` in size on 28 x 28 images of 10 classes.
+
+    Args:
+        shape, classes: as for `cnn-p4`.
+    """
     return P4CNN(shape, classes, channels=(16, 32), kernels=(4, 5), strides=(2, 2), hidden=51)
 
 
@@ -133,7 +142,11 @@ def cnn_p4_small(shape: tuple[int, int, int], classes: int) -> P4CNN:
     colour="sand",
 )
 def cnn_p4_invariant(shape: tuple[int, int, int], classes: int) -> P4CNN:
-    """`cnn-p4` whose classifier sees the mean over quarter turns; matches `capsnet` in size."""
+    """`cnn-p4` whose classifier sees the mean over quarter turns; matches `capsnet` in size.
+
+    Args:
+        shape, classes: as for `cnn-p4`.
+    """
     return P4CNN(shape, classes, channels=(128, 128), kernels=(9, 8), strides=(1, 2), hidden=103, invariant=True)
 
 
@@ -143,5 +156,9 @@ def cnn_p4_invariant(shape: tuple[int, int, int], classes: int) -> P4CNN:
     routed=False,
 )
 def cnn_p4_invariant_small(shape: tuple[int, int, int], classes: int) -> P4CNN:
-    """`cnn-p4-small` whose classifier sees the mean over quarter turns; matches `capsnet-small` in size."""
+    """`cnn-p4-small` whose classifier sees the mean over quarter turns; matches `capsnet-small` in size.
+
+    Args:
+        shape, classes: as for `cnn-p4`.
+    """
     return P4CNN(shape, classes, channels=(16, 32), kernels=(4, 5), strides=(2, 2), hidden=51, invariant=True)

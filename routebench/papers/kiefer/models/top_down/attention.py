@@ -90,6 +90,11 @@ def energy(children: Children, predictions: Predictions, beta: float = 1.0) -> F
     """-1/beta log sum_j exp(beta <V_i, Uhat_ij>) + |V_i|^2 / 2: the Hopfield energy that `attend` descends.
 
     Ramsauer et al., "Hopfield networks is all you need", ICLR 2021 (arXiv:2008.02217), equation 3, without constants.
+
+    Args:
+        children: V_i.
+        predictions: Uhat_ij.
+        beta: inverse temperature, above 0.
     """
     similarity = beta * torch.einsum("bid,bijd->bij", children, predictions)
     return 0.5 * children.square().sum(dim=2) - similarity.logsumexp(dim=2) / beta

@@ -184,7 +184,12 @@ class TopDownCapsules(nn.Module):
         return predict(parents, self.layer.weight if self.own_blocks is None else self.own_blocks, self.bias)
 
     def settle(self, predictions: Predictions, start: Children | None = None) -> Weights:
-        """The mixture's log weights after attention, which begins at the resting pose if no start is given."""
+        """The mixture's log weights after attention, which begins at the resting pose if no start is given.
+
+        Args:
+            predictions: each parent's prediction of each child.
+            start: poses of the children at which attention begins; None for the resting pose.
+        """
         begin = self.resting.expand(len(predictions), -1, -1) if start is None else start
         found = attend(begin, predictions, beta=self.beta, iterations=self.iterations, accumulate=self.accumulate)
         return self.mixture.log_weights(found.poses, predictions)
@@ -218,7 +223,12 @@ class TopDownCapsules(nn.Module):
         )
 
     def objective(self, images: Batch, generator: Generator | None = None) -> Float[Tensor, ""]:
-        """Minus the bound in nats, mean over images; in training, parents cost less during the warm-up."""
+        """Minus the bound in nats, mean over images; in training, parents cost less during the warm-up.
+
+        Args:
+            images: values in [0, 1].
+            generator: a generator on the images' device; None for torch's own.
+        """
         terms = self.bound(images, generator)
         return -(terms.total - (1 - self._weight()) * terms.parents).mean()
 
@@ -353,5 +363,11 @@ def _normal(like: Tensor, generator: Generator | None) -> Tensor:
     passes_on=(TopDownCapsules, VMFMixture),
 )
 def top_down_capsules(shape: tuple[int, int, int], classes: int, **options: Any) -> TopDownCapsules:  # noqa: ARG001  # the signature is the interface
-    """8 parents generate a grid of children by attention, and children generate pixels; trained on the ELBO."""
+    """8 parents generate a grid of children by attention, and children generate pixels; trained on the ELBO.
+
+    Args:
+        shape: (channels, height, width) of the images.
+        classes: number of classes of the data; unused.
+        options: arguments of `TopDownCapsules`.
+    """
     return TopDownCapsules(shape, **options)

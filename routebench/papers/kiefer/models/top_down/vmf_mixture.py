@@ -82,7 +82,12 @@ class VMFMixture(nn.Module):
         return (self.floor**2 + (2 * self._log_sigma).exp()).sqrt()
 
     def log_weights(self, previous: Children, predictions: Predictions) -> Weights:
-        """log pi_ij, from the previous iterate of the children."""
+        """log pi_ij, from the previous iterate of the children.
+
+        Args:
+            previous: poses of the children in the previous iterate.
+            predictions: Uhat_ij.
+        """
         kappa = self.kappa
         length = (previous.square().sum(dim=2) + EPSILON).sqrt()[..., None]
         predicted = (predictions.square().sum(dim=3) + EPSILON).sqrt()
@@ -93,7 +98,13 @@ class VMFMixture(nn.Module):
         return logits.log_softmax(dim=2)  # over parents
 
     def log_likelihood(self, children: Children, predictions: Predictions, log_weights: Weights) -> Tensor:
-        """log p(V_i | Uhat_i) in nats, (batch, child); equation 8 is its sum over children."""
+        """log p(V_i | Uhat_i) in nats, (batch, child); equation 8 is its sum over children.
+
+        Args:
+            children: V_i.
+            predictions: Uhat_ij.
+            log_weights: log pi_ij, see `log_weights`.
+        """
         return (log_weights + self.log_components(children, predictions)).logsumexp(dim=2)
 
     def log_components(self, children: Children, predictions: Predictions) -> Weights:
@@ -101,6 +112,10 @@ class VMFMixture(nn.Module):
 
         |V - Uhat|^2 is expanded, so that no second array of the size of `predictions` is kept. In float32 the error is
         about 1e-7 of |V|^2 / sigma^2.
+
+        Args:
+            children: V_i.
+            predictions: Uhat_ij.
         """
         cross = torch.einsum("bid,bijd->bij", children, predictions)
         squared = children.square().sum(dim=2)[..., None] - 2 * cross + predictions.square().sum(dim=3)
@@ -108,11 +123,19 @@ class VMFMixture(nn.Module):
         return -0.5 * squared / sigma.square() - self.pose * (sigma.log() + 0.5 * math.log(2 * math.pi))
 
     def responsibilities(self, children: Children, predictions: Predictions, log_weights: Weights) -> Weights:
-        """p(parent j made child i | V_i): what an E-step would assign; sums to one over parents."""
+        """p(parent j made child i | V_i): what an E-step would assign; sums to one over parents.
+
+        Args:
+            children, predictions, log_weights: as for `log_likelihood`.
+        """
         return softmax_over_parents(log_weights + self.log_components(children, predictions))
 
     def mean(self, predictions: Predictions, log_weights: Weights) -> Children:
-        """sum_j pi_ij Uhat_ij: one more step of attention, with the weights of the mixture."""
+        """sum_j pi_ij Uhat_ij: one more step of attention, with the weights of the mixture.
+
+        Args:
+            predictions, log_weights: as for `log_likelihood`.
+        """
         return torch.einsum("bij,bijd->bid", log_weights.exp(), predictions)
 
     @torch.no_grad()
@@ -120,6 +143,7 @@ class VMFMixture(nn.Module):
         """Draws a parent for each child, then the child around that parent's prediction; not differentiable.
 
         Args:
+            predictions, log_weights: as for `log_likelihood`.
             generator: a generator on the predictions' device; None for torch's own.
         """
         batch, children, parents, pose = predictions.shape

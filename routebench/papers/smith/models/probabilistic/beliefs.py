@@ -27,7 +27,12 @@ class Belief:
     log_deviations: Float[Tensor, "batch capsule 6"] | None = None
 
     def sample(self, temperature: float, generator: Generator | None = None) -> Layer:
-        """Draws capsules, differentiably with respect to the parameters."""
+        """Draws capsules, differentiably with respect to the parameters.
+
+        Args:
+            temperature: tau of the presences, see `concrete_sample`.
+            generator: a generator on the belief's device; None for torch's own.
+        """
         presences = concrete_sample(self.log_odds, temperature, generator)
         if self.log_deviations is None:
             return Layer(presences, self.poses)
@@ -41,7 +46,12 @@ class Belief:
         return Layer(self.log_odds, self.poses)
 
     def log_density(self, drawn: Layer, temperature: float) -> Float[Tensor, " batch"]:
-        """Log density of capsules drawn from it, in nats; point estimates of poses add nothing."""
+        """Log density of capsules drawn from it, in nats; point estimates of poses add nothing.
+
+        Args:
+            drawn: the capsules; of point estimates only presences count.
+            temperature: tau of the presences, see `concrete_sample`.
+        """
         found = concrete_log_density(drawn.presences, self.log_odds, temperature).sum(dim=1)
         if self.log_deviations is None:
             return found

@@ -86,7 +86,13 @@ def climb(
 
 
 def drawn_from(network: GenerativeCapsules, posterior: Posterior, generator: Generator | None = None) -> Scene:
-    """Draws capsules from a posterior whose layers are independent."""
+    """Draws capsules from a posterior whose layers are independent.
+
+    Args:
+        network: gives the temperature of presences.
+        posterior: beliefs about both layers.
+        generator: a generator on the posterior's device; None for torch's own.
+    """
     temperature = network.temperature
     parts = posterior.parts.sample(temperature, generator)
     return Scene(posterior.objects.sample(temperature, generator), parts)
@@ -96,7 +102,15 @@ def drawn_from(network: GenerativeCapsules, posterior: Posterior, generator: Gen
 def mean_bound(
     network: GenerativeCapsules, images: Batch, posterior: Posterior, *, samples: int, generator: Generator
 ) -> Float[Tensor, " batch"]:
-    """The bound of each image at a posterior in nats, mean over samples."""
+    """The bound of each image at a posterior in nats, mean over samples.
+
+    Args:
+        network: the model, which is not changed.
+        images: values in [0, 1].
+        posterior: beliefs about these images.
+        samples: number of samples of the bound, at least 1.
+        generator: generator of the samples, on the images' device.
+    """
     found = [network.bound(images, posterior, drawn_from(network, posterior, generator)).total for _ in range(samples)]
     return torch.stack(found).mean(dim=0)
 

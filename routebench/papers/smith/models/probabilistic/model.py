@@ -129,7 +129,12 @@ class GenerativeCapsules(nn.Module):
         return self.object_encoder.objects * float(normal_log_density(torch.zeros(()), self.object_deviation))
 
     def infer(self, images: Batch, generator: Generator | None = None) -> tuple[Posterior, Scene]:
-        """Beliefs of the encoders about images, and capsules drawn from them, layer by layer."""
+        """Beliefs of the encoders about images, and capsules drawn from them, layer by layer.
+
+        Args:
+            images: values in [0, 1].
+            generator: generator of the samples, on the images' device; None for torch's own.
+        """
         parts = self.believed(self.part_encoder(images))
         of_parts = parts.sample(self.temperature, generator)
         objects = self.believed(self.object_encoder(of_parts))
@@ -145,7 +150,13 @@ class GenerativeCapsules(nn.Module):
         return Posterior(self.object_encoder(parts.middle()), parts)
 
     def bound(self, images: Batch, posterior: Posterior, scene: Scene) -> Bound:
-        """The bound at capsules that were drawn from a posterior."""
+        """The bound at capsules that were drawn from a posterior.
+
+        Args:
+            images: values in [0, 1].
+            posterior: beliefs about the images.
+            scene: the capsules.
+        """
         of_parts = self.part_whole.log_density(scene.objects, scene.parts)
         return Bound(
             self.sprites.log_likelihood(images, scene.parts),
@@ -184,7 +195,12 @@ class GenerativeCapsules(nn.Module):
         return self.drawn(self.part_encoder(images).middle(), images)
 
     def drawn(self, parts: Layer, like: Batch) -> Batch:
-        """Draws parts on canvases of the size of other images, clamped to [0, 1]."""
+        """Draws parts on canvases of the size of other images, clamped to [0, 1].
+
+        Args:
+            parts: parts of every image.
+            like: images whose height and width canvases have.
+        """
         return self.sprites.draw(parts, (like.shape[2], like.shape[3])).clamp(0, 1)
 
     @property
@@ -201,6 +217,11 @@ class GenerativeCapsules(nn.Module):
         """Samples images: objects from their prior, parts from objects, templates from parts.
 
         Presences are Concrete, as in training; a pose is drawn as if its part were there.
+
+        Args:
+            count: number of images.
+            generator: generator of the samples, on the network's device.
+            size: (height, width) of the images, in pixels.
         """
         like = self.sprites.raw_alphas
         objects = Layer(
@@ -218,6 +239,10 @@ class GenerativeCapsules(nn.Module):
 
         With point estimates the bound does not hold objects to the spread of their prior. Samples from the prior may
         then look like no image although the model has learned how objects place parts.
+
+        Args:
+            images: values in [0, 1].
+            generator: generator of the samples, on the images' device.
         """
         _, scene = self.infer(images, generator)
         return self._made_by(scene.objects, generator, (images.shape[2], images.shape[3]))

@@ -112,20 +112,37 @@ class PartWhole(nn.Module):
         return torch.cat([clutter, of_objects], dim=1).log_softmax(dim=1)
 
     def joint(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
-        """log p(t_j, A_j, s_j = i | objects) in nats, clutter first."""
+        """log p(t_j, A_j, s_j = i | objects) in nats, clutter first.
+
+        Args:
+            objects, parts: capsules of both layers.
+        """
         there = concrete_log_density(parts.presences[:, None], self.log_odds, self.temperature)
         return self.selection(objects.presences) + there + self.log_density_of_poses(objects, parts)
 
     def log_density(self, objects: Layer, parts: Layer) -> Float[Tensor, " batch"]:
-        """log p(t_1.., A_1.. | objects) in nats, with the choice of objects marginalised."""
+        """log p(t_1.., A_1.. | objects) in nats, with the choice of objects marginalised.
+
+        Args:
+            objects, parts: capsules of both layers.
+        """
         return self.joint(objects, parts).logsumexp(dim=1).sum(dim=1)
 
     def responsibilities(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
-        """The posterior probability of each part to belong to each object, clutter first; appendix D."""
+        """The posterior probability of each part to belong to each object, clutter first; appendix D.
+
+        Args:
+            objects, parts: capsules of both layers.
+        """
         return self.joint(objects, parts).softmax(dim=1)
 
     def sample(self, objects: Layer, generator: Generator) -> Layer:
-        """Samples parts: chooses an object for each part, then draws its presence and its pose."""
+        """Samples parts: chooses an object for each part, then draws its presence and its pose.
+
+        Args:
+            objects: capsules of the upper layer.
+            generator: a generator on their device.
+        """
         choice = self.selection(objects.presences).exp().movedim(1, -1)  # b j i+1
         chosen = torch.multinomial(choice.flatten(0, 1), 1, generator=generator).view(choice.shape[:2])  # b j
         each = torch.arange(choice.shape[1], device=chosen.device)
@@ -139,7 +156,11 @@ class PartWhole(nn.Module):
         return Layer(presences, mean + deviation[..., None] * noise)
 
     def log_density_of_poses(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
-        """log p(A_j | t_j, s_j = i, objects) in nats, clutter first; equations 5 and 6."""
+        """log p(A_j | t_j, s_j = i, objects) in nats, clutter first; equations 5 and 6.
+
+        Args:
+            objects, parts: capsules of both layers.
+        """
         away = parts.poses[:, None] - self.expected_poses(objects.poses)  # b i j 6
         of_objects = normal_log_density(away.square().sum(dim=-1), self.deviations)
         from_identity = parts.poses.square().sum(dim=-1)[:, None]  # b 1 j
@@ -151,12 +172,24 @@ class PartWhole(nn.Module):
 
 
 def log_density_off(squares: Tensor, deviation: float, switch: str) -> Tensor:
-    """Log density of the poses of parts that are off, in nats, from the sums of their squares."""
+    """Log density of the poses of parts that are off, in nats, from the sums of their squares.
+
+    Args:
+        squares: sums over the numbers of each pose.
+        deviation: standard deviation of these numbers.
+        switch: as for `PartWhole`; with `anywhere`, all poses have the density of 0.
+    """
     return normal_log_density(torch.zeros_like(squares) if switch == "anywhere" else squares, deviation)
 
 
 def switched(logits: Tensor, on: Tensor, off: Tensor, switch: str) -> Tensor:
-    """The log density of poses, in nats, between on and off by the logits of their parts' presences."""
+    """The log density of poses, in nats, between on and off by the logits of their parts' presences.
+
+    Args:
+        logits: logits of presences; all three tensors are broadcast.
+        on, off: log densities of the poses of parts that are there, and of those that are not, in nats.
+        switch: as for `PartWhole`.
+    """
     if switch == "arithmetic":
         return torch.logaddexp(functional.logsigmoid(logits) + on, functional.logsigmoid(-logits) + off)
     there = logits.sigmoid()

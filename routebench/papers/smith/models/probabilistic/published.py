@@ -95,7 +95,12 @@ def generative_capsules_small(
 ) -> GenerativeCapsules:
     """`generative-capsules` whose Set Transformer has 2 blocks of 64, in which parts attend to each other directly.
 
-    The generative model is the same. Arguments as for `generative_capsules`.
+    The generative model is the same.
+
+    Args:
+        shape, classes: as for `generative-capsules`.
+        object_encoder: further arguments of `ObjectEncoder`, by name; they replace the sizes above.
+        params: other arguments of `generative-capsules`.
     """
     small = {"width": 64, "blocks": 2, "points": 0}
     return generative_capsules(shape, classes, object_encoder={**small, **(object_encoder or {})}, **params)

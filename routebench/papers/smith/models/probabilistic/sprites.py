@@ -77,13 +77,22 @@ class Sprites(nn.Module):
         return self.pixel_deviation + functional.softplus(self.raw_deviation)
 
     def draw(self, parts: Layer, size: tuple[int, int]) -> Batch:
-        """Draws the images of parts, of (height, width) pixels."""
+        """Draws the images of parts, of (height, width) pixels.
+
+        Args:
+            parts: parts of every image, one for each template.
+            size: (height, width) of the images.
+        """
         templates = torch.cat([self.colours, self.alphas], dim=1)
         canvas, opacity = drawn(templates, self._on_canvas(parts, size), parts.presences.sigmoid(), size)
         return canvas if self.ground == "black" else canvas / opacity.clamp(min=TRANSPARENT)
 
     def visible(self, parts: Layer, size: tuple[int, int]) -> Float[Tensor, "batch template height width"]:
-        """Visible brightness of each template, less what templates above it hide; the sum is the drawing."""
+        """Visible brightness of each template, less what templates above it hide; the sum is the drawing.
+
+        Args:
+            parts, size: as for `draw`.
+        """
         both = warp(torch.cat([self.colours, self.alphas], dim=1), self._on_canvas(parts, size), size)
         alphas = both[:, :, -1] * parts.presences.sigmoid().T[:, :, None, None]  # template b y x
         above = torch.cat([torch.ones_like(alphas[:1]), (1 - alphas.flip(0)).cumprod(dim=0)[:-1]]).flip(0)
@@ -98,7 +107,12 @@ class Sprites(nn.Module):
         return poses * poses.new_tensor([[own[1] / size[1]], [own[0] / size[0]]])
 
     def log_likelihood(self, images: Batch, parts: Layer) -> Float[Tensor, " batch"]:
-        """log p(x | parts) in nats, summed over pixels."""
+        """log p(x | parts) in nats, summed over pixels.
+
+        Args:
+            images: values in [0, 1].
+            parts: parts of every image, one for each template.
+        """
         squares = (images - self.draw(parts, (images.shape[2], images.shape[3]))).square().flatten(1).sum(dim=1)
         return normal_log_density(squares, self.deviation, math.prod(images.shape[1:]))
 

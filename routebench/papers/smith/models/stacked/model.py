@@ -218,7 +218,12 @@ class SCAE(nn.Module):
         return torch.stack(list(self.losses(images, generator).values())).sum()
 
     def losses(self, images: Batch, generator: Generator | None = None) -> dict[str, Float[Tensor, ""]]:
-        """The weighted losses, by name."""
+        """The weighted losses, by name.
+
+        Args:
+            images: values in [0, 1].
+            generator: generator of the noise in training, on the images' device; None for torch's own.
+        """
         seen = self.see(images, generator)
         weights = self.weights
         prior = prior_sparsity(
@@ -284,7 +289,12 @@ SOURCE = (
 @models.register("scae", version=1)
 @facts(source=SOURCE, routed=False, title="SCAE", unsupervised=True, passes_on=(SCAE,))
 def scae(shape: tuple[int, int, int], classes: int, **options: Any) -> SCAE:
-    """24 parts and 24 objects at the sizes of the authors' code; options are arguments of `SCAE`."""
+    """24 parts and 24 objects at the sizes of the authors' code; options are arguments of `SCAE`.
+
+    Args:
+        shape, classes: as for `SCAE`.
+        options: its other arguments.
+    """
     return SCAE(shape, classes, **options)
 
 
@@ -301,7 +311,10 @@ SMALL: Mapping[str, Any] = {"parts": 16, "width": 32, "encoded": 64, "hidden": 6
 def scae_small(shape: tuple[int, int, int], classes: int, **options: Any) -> SCAE:
     """16 parts and 24 objects, 32 channels, narrower objects, and templates that learn ten times as fast.
 
-    With Adam at 3e-3 and batches of 32 it trains in ten epochs of a few thousand digits. Options are arguments of
-    `SCAE`.
+    With Adam at 3e-3 and batches of 32 it trains in ten epochs of a few thousand digits.
+
+    Args:
+        shape, classes: as for `SCAE`.
+        options: its other arguments.
     """
     return SCAE(shape, classes, **{**SMALL, **options})

@@ -117,7 +117,12 @@ class PartDecoder(nn.Module):
         return Drawing(torch.cat([values, ground]), torch.cat([weights + presences, beneath]))
 
     def log_likelihood(self, images: Canvas, parts: Parts) -> Float[Tensor, " batch"]:
-        """log p(image | parts) in nats, summed over pixels and channels."""
+        """log p(image | parts) in nats, summed over pixels and channels.
+
+        Args:
+            images: values in [0, 1].
+            parts: parts of every image.
+        """
         drawing = self.draw(parts)
         density = (-0.5 / self.deviation**2 * (images - drawing.values).square()).exp()
         # Values and images are in [0, 1]: no density vanishes, and weights are exponentiated once for both sums.

@@ -67,7 +67,13 @@ class PartEncoder(nn.Module):
 
 
 def noisy(logits: Float[Tensor, "*axes"], width: float, generator: Generator | None) -> Float[Tensor, "*axes"]:
-    """Adds uniform noise of this width around 0 to logits; width 0 adds none."""
+    """Adds uniform noise of this width around 0 to logits; width 0 adds none.
+
+    Args:
+        logits: logits of presences.
+        width: greatest less smallest noise, at least 0.
+        generator: a generator on the logits' device; None for torch's own.
+    """
     if not width:
         return logits
     draws = torch.rand(logits.shape, generator=generator, device=logits.device, dtype=logits.dtype)
