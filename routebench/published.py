@@ -85,7 +85,7 @@ class PublishedAccuracy:
     Args:
         id: its row in `published.csv`.
         accuracy: in %.
-        source: authors and place, e.g. `Kiefer, Appendix A`.
+        source: authors and place, such as `Sabour, Table 1`.
         conditions: the way it was made, as far as the paper says.
     """
 

@@ -104,7 +104,7 @@ def merged(*tables: Mapping[str, Any]) -> dict[str, Any]:
     """One table from several: the settings of the recipe that is named last, under all that the tables write out.
 
     A later table's key replaces an earlier one's. A key that is written out, in whichever table, replaces that of a
-    recipe: a preset's `epochs = 1` holds for a method with `recipe = "tsai"`, whose 350 epochs it shortens.
+    recipe: a preset's `batch_size = 32` holds for a method with `recipe = "sabour"`, which has 128.
 
     Raises:
         UserError: a recipe has no such name.

@@ -59,6 +59,23 @@ def test_the_core_contains_no_name_of_a_part(room):
     assert found == set()
 
 
+def brought():
+    """The names that papers and studies bring, but for those that are English words."""
+    folders = {folder.path for folder in bundles()}
+    packages = tuple(f"{folder.package}." for folder in bundles())
+    suites = {name for name, file in suite_files().items() if not folders.isdisjoint(file.parents)}
+    parts = {name for known in EVERY.values() for name in known if known[name].__module__.startswith(packages)}
+    return {name for name in suites | parts if "-" in name}
+
+
+def test_the_core_speaks_of_no_name_of_a_paper_or_study():
+    named = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, brought()))})(?![\w-])")
+    files = [file for file in _files(PACKAGE) if file.relative_to(PACKAGE).parts[0] not in ("papers", "studies")]
+    assert len(files) > 300
+    assert len(brought()) > 60
+    assert {(file.name, name) for file in files for name in named.findall(file.read_text("utf-8"))} == set()
+
+
 def test_what_is_allowed_is_needed():
     used = {text for room in CORE for file in _files(PACKAGE / room) for text, _ in literals(file)}
     assert used >= ALLOWED | WORDS.keys()

@@ -1,4 +1,4 @@
-"""The share of the change of poses that a linear map predicts, from results of the protocol `equivariance`."""
+"""The share of the change of poses that a linear map predicts, from the metrics `pose_r2` and `pose_r2_same`."""
 
 from dataclasses import replace
 

@@ -1,6 +1,7 @@
 """The options of commands and functions, each declared once, and which contradict each other."""
 # ruff: noqa: RUF009  # an option is the field itself, not its default
 
+import tomllib
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
@@ -34,6 +35,8 @@ BACKENDS = ("auto", "reference", "fused", "triton")
 """The same as `routebench.kernels.BACKENDS`, without the import of torch."""
 MOST_THREADS = 1024
 """The most threads of a run. Where the system gives no more threads, OpenMP crashes the process."""
+BOARDS = tuple(tomllib.loads((Path(__file__).parents[1] / "ranking" / "boards" / "boards.toml").read_text("utf-8")))
+"""Names of the published comparisons, without the import of what reads them."""
 
 
 @dataclass(kw_only=True)
@@ -245,8 +248,8 @@ class RankOptions(Execution):
 
     board: Text = Text(
         "quick",
-        "comparison to join: quick, full, mnist, overlap, viewpoint, transfer or robustness; or that of a suite of "
-        "your own, whose results `beside` names",
+        f"comparison to join: {', '.join(BOARDS[:-1])} or {BOARDS[-1]}; or that of a suite of your own, whose results "
+        "`beside` names",
         "NAME|FILE.toml:PRESET",
     )
     chosen: Name = Name(

@@ -16,10 +16,10 @@ from routebench.training import evaluate
 class Tuning(Protocol):
     """Trains with settings that are tried, and scores them on a fold of the training images; no test image is there.
 
-    The score is accuracy. Of images that show several classes it is the share of which exactly those are answered, as
-    in `overlap`, with the threshold that is best on what the trial held out. A trial whose loss is not finite is a
-    result: it scores chance, 100 / classes per cent, or 0 of several classes. `routebench tune` runs these trials; no
-    suite names this protocol.
+    The score is accuracy. Of images that show several classes it is the share of which exactly those are answered, with
+    the threshold that is best on what the trial held out. A trial whose loss is not finite is a result: it scores
+    chance, 100 / classes per cent, or 0 of several classes. `routebench tune` runs these trials; no suite names this
+    protocol.
 
     Options:
         study: the scramble of the Sobol sequence that the settings come from.

@@ -16,7 +16,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Bundle:
-    """A folder of a paper or of a study that ships, such as `routebench/papers/smith`.
+    """A folder of a paper or of a study that ships, in `routebench/papers` or `routebench/studies`.
 
     Args:
         path: an absolute path.

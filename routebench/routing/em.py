@@ -43,9 +43,9 @@ class EMRouting(IterativeRouting):
     `positions`, where each parent type has a share of every child, 4.7 a and 2.25 a times the types: 150 a and 72 a
     with 32 types, 38 a and 18 a with 8. With few children, every E-step brings coupling nearer to all or nothing and
     makes it move more with small changes of the votes, and in lower layers the gradients of different batches no longer
-    point the same way. In `matrix-capsules-small` that, and activations that start far from one half, keep three
-    iterations from learning in an epoch or two. `types`, `mass_normalisation=ratio` and `start_beta_a=-2500` together
-    mended it there.
+    point the same way. In a network with 8 types in each layer that, and activations that start far from one half,
+    keep three iterations from learning in an epoch or two. `types`, `mass_normalisation=ratio` and
+    `start_beta_a=-2500` together mended it there.
 
     The authors' code (google-research, `capsule_em`) is another method in places. As first released, in 2018 and 2019,
     its convolutional layers compete over `positions`, after a first iteration with coupling 1 / types:

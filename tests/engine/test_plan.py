@@ -362,7 +362,13 @@ SEVERAL = "diverse-multimnist5k"
 
 def test_images_of_several_classes_do_not_suit_a_loss_of_one(suite_file):
     entry = '[training]\nloss = "cross-entropy"\n'
-    with pytest.raises(UserError, match="on capsnet-small is trained with the loss cross-entropy"):
+    with pytest.raises(UserError, match=r"with the loss cross-entropy, .* choose a loss for several, such as margin"):
+        plan(load_suite(str(suite_file("accuracy", more=entry))), "quick", Choices(data=SEVERAL))
+
+
+def test_images_of_several_classes_do_not_suit_a_decoder_of_one_capsule(suite_file):
+    entry = '[training]\nloss = "margin"\nreconstruction = 0.1\n'
+    with pytest.raises(UserError, match=r"with a reconstruction of one capsule, .* set reconstruction to 0"):
         plan(load_suite(str(suite_file("accuracy", more=entry))), "quick", Choices(data=SEVERAL))
 
 

@@ -131,10 +131,12 @@ def expect_learnable(suite: Suite, data: Dataset[Any], points: Sequence[Identity
     for point in points:
         training = point.training
         if not (several := takes_several(training["loss"])) or training["reconstruction"] > 0:
-            way = "a reconstruction of one capsule" if several else f"the loss {training['loss']}"
+            way, remedy = f"the loss {training['loss']}", "choose a loss for several, such as margin"
+            if several:
+                way, remedy = "a reconstruction of one capsule", "set reconstruction to 0"
             raise UserError(
                 f"suite {suite.name}: {point.method} on {point.model} is trained with {way}, which takes one "
-                f"class per image, and those of {data.name} may show several; suite overlap is for such data"
+                f"class per image, and those of {data.name} may show several; {remedy}"
             )
 
 

@@ -11,7 +11,7 @@ learning_rate = 1e-3            # what is written out replaces a recipe's, which
 [[methods]]
 name = "dynamic"                # also: params, iterations, training, training_of
 variant = "margin loss"         # in words; reports call the configuration so, and do not name its hyperparameters
-models = { tsai-simple = "tsai-simple-dynamic" }    # in networks of its own, beside those of the preset
+models = { capsnet-small = "capsnet" }  # in networks of its own, beside those of the preset
 [[baselines]]                   # run whatever methods the user picks
 name = "cnn"                    # without capsules: says which network stands beside which
 models = { capsnet = "cnn" }
