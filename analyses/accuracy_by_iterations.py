@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Set
+from dataclasses import replace
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,7 +23,7 @@ from routebench.analysis import (
     run,
     wording,
 )
-from routebench.analysis.comparison import comparison_of, finished
+from routebench.analysis.comparison import ACCURACY, comparison_of, finished
 from routebench.statistics import ONE_VALUE, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 KINDS = (OVER_SEEDS, OVER_SEEDS_LOGIT, OVER_SAMPLES)
@@ -49,7 +50,7 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
                 "Method", "method.title", lambda row: f"{row['method'].title}{row['method'].counted}", numeric=False
             ),
             Column("T", "method.iterations"),
-            Column("Accuracy, %", "mean", "±0.2"),
+            replace(ACCURACY, explained=""),
             finished(),
         ),
         notes=(

@@ -18,6 +18,7 @@ from routebench.analysis import (
     Analysis,
     Column,
     Estimate,
+    Mean,
     Method,
     Role,
     Row,
@@ -222,7 +223,7 @@ def _columns(*, several: bool) -> tuple[Column, ...]:
         *((of,) if several else ()),
         ACCURACY,
         Column("Cost", "cost", _cost, "the shortest training step that was measured, or the shortest fit"),
-        Column("Inference, ms", "inference", "~", "the same batch, no gradient"),
+        Mean.of("inference_time", "inference", explained="the same batch, no gradient", text="~"),
         Column("Beaten by", "by", _by, "cheaper by the means, and surely more accurate", numeric=False),
     )
 

@@ -100,8 +100,8 @@ def _columns(found: Comparison, named: Container[Method] | None, *, balanced: bo
         ]
     columns += [
         RANK,
-        Column("Parameters", "parameters", ",.0f", "trained numbers", extra=True),
-        Column("Training, s", "fit_seconds", _seconds, "mean time of one fit", extra=True),
+        Mean.of("parameters", text=",.0f", extra=True),
+        Mean.of("fit_seconds", explained="mean time of one fit", text=_seconds, extra=True),
     ]
     if found.table["published"].notna().any():
         columns.append(Column("Published, %", "published", _published, PUBLISHED))

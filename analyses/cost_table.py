@@ -5,7 +5,7 @@ from operator import itemgetter
 
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Main, Method, Row, Runs, analysis_of, numbers, run, wording
+from routebench.analysis import Analysis, Column, Main, Mean, Method, Row, Runs, analysis_of, numbers, run, wording
 from routebench.analysis.cost import (
     MEGABYTE,
     WHOLE,
@@ -96,7 +96,7 @@ def _columns(table: DataFrame) -> tuple[Column, ...]:
         Column("MB at T=1", "mb", "~", "peak memory above what was held before"),
         Column("MB per iteration", "mb_extra", "~", EXTRA),
         Column("Times the floor", "distance", "~", DISTANCE),
-        Column("Inference, ms", "inference_ms", "~", "at T=1", extra=True),
+        Mean.of("inference_time", "inference_ms", explained="at T=1", text="~", extra=True),
         Column("Inference, ms per iteration", "inference_ms_extra", "~", EXTRA, extra=True),
     )  # fmt: skip
     largest = Column("Largest batch", "largest_batch", _largest, LARGEST)

@@ -6,6 +6,7 @@ from routebench.analysis import (
     METHOD,
     Analysis,
     Column,
+    Mean,
     Method,
     Runs,
     analysis_of,
@@ -19,7 +20,7 @@ from routebench.analysis.comparison import Contender, contenders_of
 BEST = "best_test_accuracy"
 COLUMNS = (
     METHOD,
-    Column("Accuracy, %", "mean", "±.2", "not selected by test images; mean over seeds, 95 % interval"),
+    Mean.of("accuracy", "mean", explained="not selected by test images; mean over seeds, 95 % interval", text="±.2"),
     Column("Best epoch, %", "picked", "±.2", "of the epoch with the highest test accuracy"),
     Column("Added", "added", "±.2", "points that this selection adds, paired by seed"),
     Column("Best of all, %", "best_of_all", ".2f", "of any epoch, seed and T of the method: a single run"),

@@ -1,7 +1,7 @@
 """The parts of an analysis: values by method, tables of estimates, verdicts, figures, and words.
 
 >>> from routebench.analysis import METHOD, Analysis, Mean, Runs, table_of
->>> columns = (METHOD, Mean("Hoyer", "hoyer", "±.3", where={"layer": "classes"}))
+>>> columns = (METHOD, Mean.of("hoyer", where={"layer": "classes"}))
 >>> def sparsity(runs: Runs) -> Analysis:
 ...     return Analysis("Sparsity", "A sentence.", table_of(runs, columns, order="hoyer"), columns=columns)
 

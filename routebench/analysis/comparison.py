@@ -19,7 +19,7 @@ from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
-from routebench.analysis._table import Column, Row, best_first
+from routebench.analysis._table import Column, Mean, Row, best_first
 from routebench.analysis._verdicts import Verdict
 from routebench.analysis.contenders import (
     Contender,
@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 COLUMNS = ["method", "mean", "n_ok", "n_planned", "gain", "parameters", "fit_seconds", "published", "published_id"]
-ACCURACY = Column("Accuracy, %", "mean", "±0.2", "mean test accuracy with its 95 % interval")
+ACCURACY = Mean.of("accuracy", "mean", explained="mean test accuracy with its 95 % interval", text="±0.2")
 OTHER_IMAGES = Column(
     "With other images",
     "both",

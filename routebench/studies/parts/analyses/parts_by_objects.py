@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
-from routebench.analysis import METHOD, Analysis, Column, Runs, analysis_of, figures, palette, run
+from routebench.analysis import METHOD, Analysis, Column, Mean, Runs, analysis_of, figures, palette, run
 
 
 @analysis_of("parts", "parts-by-objects", place=20)
@@ -25,8 +25,8 @@ def parts_by_objects(runs: Runs) -> Analysis | None:
         columns=(
             METHOD,
             Column("Objects", "objects", explained="in a scene"),
-            Column("ARI", "mean", "±.2", "adjusted Rand index of the parent with most of a part's coupling against its "
-                   "true object"),
+            Mean.of("ari", "mean", explained="adjusted Rand index of the parent with most of a part's coupling "
+                    "against its true object"),
         ),
         notes=("Dashed across: inference in the true model. Grey: other methods. Training has one object or two.",),
         alternative="A panel per method with lines of the adjusted Rand index over the number of objects.",
