@@ -41,7 +41,6 @@ class Differences:
         differences: ours minus theirs by their keys, with p corrected within their family.
         beyond: the p of a difference of the margin or more, either way, corrected in the same way.
         together: p corrected over all pairs, which ranks need; the first has the higher mean difference.
-        named: those that the suite named.
         shown: the key of what represents each method; equal functions share one.
         margin: the smallest difference that matters, in points.
     """
@@ -49,34 +48,44 @@ class Differences:
     differences: Mapping[Keys, Estimate]
     beyond: Mapping[Keys, float]
     together: Mapping[Keys, float]
-    named: frozenset[Keys]
     shown: Mapping[Key, Key]
     margin: float
 
     def difference(self, ours: Method, theirs: Method) -> Estimate:
-        """`ours - theirs` in points; unknown where one has no result."""
+        """`ours - theirs` in points; unknown where one has no result.
+
+        Args:
+            ours, theirs: methods of the suite.
+        """
         pair = self._pair(ours, theirs)
         return self.differences[pair] if pair in self.differences else -self.differences.get(pair[::-1], Estimate())
 
     def p_beyond(self, ours: Method, theirs: Method) -> float:
-        """The p of a difference of the margin or more, either way; NaN where there is no test."""
+        """The p of a difference of the margin or more, either way; NaN where there is no test.
+
+        Args:
+            ours, theirs: methods of the suite.
+        """
         pair = self._pair(ours, theirs)
         return self.beyond.get(pair, self.beyond.get(pair[::-1], np.nan))
 
     def p_together(self, ours: Method, theirs: Method) -> float:
-        """The p of their difference, corrected over all pairs."""
+        """The p of their difference, corrected over all pairs.
+
+        Args:
+            ours, theirs: methods of the suite.
+        """
         pair = self._pair(ours, theirs)
         return self.together.get(pair, self.together.get(pair[::-1], np.nan))
 
     def verdict(self, ours: Method, theirs: Method) -> Verdict:
-        """The verdict on their difference."""
+        """The verdict on their difference.
+
+        Args:
+            ours, theirs: methods of the suite.
+        """
         found = self.difference(ours, theirs)
         return Verdict.of(found.mean, found.p_holm, self.p_beyond(ours, theirs))
-
-    def is_named(self, ours: Method, theirs: Method) -> bool:
-        """Tells whether the suite pre-specified their comparison."""
-        pair = self._pair(ours, theirs)
-        return pair in self.named or pair[::-1] in self.named
 
     def _pair(self, ours: Method, theirs: Method) -> Keys:
         one, other = (key_of(method) for method in (ours, theirs))
@@ -105,7 +114,7 @@ def _settled(runs: Runs) -> Differences:
     margin = float(runs.primary["margin"]) if runs.primary else MARGIN
     measured = [one for one in own if one.accuracies]
     named, pairs = named_of(runs, every), [*combinations(measured, 2)]
-    families = [named, gains_in(runs, own), iterated_in(every), variants_in(every, runs.model), pairs]
+    families = [named, gains_in(runs, own), iterated_in(every), _variants_in(every, runs.model), pairs]
 
     def keys(pair: Pair) -> Keys:
         one, other = (shown[key_of(each.method)] for each in pair)
@@ -141,7 +150,6 @@ def _settled(runs: Runs) -> Differences:
         found,
         found_beyond,
         {keys(pair): one.p_holm for pair, one in zip(pairs, together, strict=True)},
-        frozenset(map(keys, named)),
         shown,
         margin,
     )
@@ -154,7 +162,12 @@ def _add(known: dict[Keys, Any], members: Sequence[Keys], found: Iterable[Any]) 
 
 
 def named_of(runs: Runs, contenders: Iterable[Contender]) -> list[Pair]:
-    """The comparisons of a suite's plan, in its order, of which both sides were planned; none where it names none."""
+    """The comparisons of a suite's plan, in its order, of which both sides were planned; none where it names none.
+
+    Args:
+        runs: the runs of a suite.
+        contenders: all that were planned.
+    """
     known = {key_of(one.method): one for one in contenders}
     found = [(known.get(ours), known.get(theirs)) for ours, theirs in pairs_in(runs.primary)]
     return [(ours, theirs) for ours, theirs in found if ours is not None and theirs is not None]
@@ -170,7 +183,12 @@ def pairs_in(primary: Mapping[str, Any]) -> list[Keys]:
 
 
 def gains_in(runs: Runs, contenders: Sequence[Contender]) -> list[Pair]:
-    """Each method beside uniform routing: those of its own network, else those of the suite's."""
+    """Each method beside uniform routing: those of its own network, else those of the suite's.
+
+    Args:
+        runs: the runs of a suite.
+        contenders: those that are paired, uniform routing among them.
+    """
     bases = {one.method: one for one in contenders if one.method.name == BASELINE and one.accuracies}
     ordered = sorted(bases, key=lambda method: method.model != runs.model)
     own = [(one, base_of(one.method, BASELINE, ordered)) for one in contenders]
@@ -194,7 +212,7 @@ def first_of(method: Method) -> str:
     return f"{name} ({method.variant})" if name and method.variant else name
 
 
-def variants_in(contenders: Iterable[Contender], model: str) -> list[Pair]:
+def _variants_in(contenders: Iterable[Contender], model: str) -> list[Pair]:
     """Each variant of a method beside its plain form, at the same T."""
     return [(one, base) for base, others in variants_of(contenders, model) for one in others]
 
@@ -204,6 +222,10 @@ def variants_of(contenders: Iterable[Contender], model: str) -> list[tuple[Conte
 
     The plain form has the suite's network, a result, and the fewest settings changed from the defaults; in a tie, the
     first by name.
+
+    Args:
+        contenders: those of a suite.
+        model: the suite's network.
     """
     known: dict[tuple[str, int], list[Contender]] = {}
     for one in contenders:

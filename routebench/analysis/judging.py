@@ -107,7 +107,12 @@ class PaperClaim:
         return bool(paper) and not self.source.startswith(paper)
 
     def test(self, runs: Runs, parts: Sequence[Runs] = ()) -> JudgedClaim | None:
-        """The verdict with the statistic that decides it; None if the runs hold too little."""
+        """The verdict with the statistic that decides it; None if the runs hold too little.
+
+        Args:
+            runs: the runs of a part.
+            parts: all parts of the folder, which claims with `across` compare.
+        """
         if self.statistics is None or runs.protocol != self.protocol or self._belongs_elsewhere(runs.suite):
             return None
         several, runs, parts = runs.in_several, runs.in_one_network, [one.in_one_network for one in parts]
@@ -129,7 +134,7 @@ class PaperClaim:
         chosen = {one.model for one in runs.methods.values() if one.label in several and _is_among(one, compared)}
         of = f"{deciding.of} (in {wording.listed(sorted(chosen), len(chosen))})" if chosen else deciding.of
         epochs = None if self.at_first else still_learning(runs, compared)
-        why = wording.plural(epochs, "epoch") if epochs else other_form(runs, compared, self.form)
+        why = wording.plural(epochs, "epoch") if epochs else _other_form(runs, compared, self.form)
         lacking = [", ".join(map(str, of)) for values, of in told if not values]
         if not why and lacking and verdict == Verdict.HOLDS:
             return replace(deciding, verdict=Verdict.UNDECIDED, of=of, why=f"nothing is known of {lacking[0]}")
@@ -173,7 +178,7 @@ def _named(told: object) -> str:
     return f"a tuple with a {next(type(one).__name__ for one in told if not isinstance(one, PaperClaim))}"
 
 
-def lost_in_words(parts: Iterable[Runs], values: BySeed, of: Compared = ()) -> str:
+def _lost_in_words(parts: Iterable[Runs], values: BySeed, of: Compared = ()) -> str:
     """Says that a statistic lacks seeds which some method lost, or which have a result with all that it compares.
 
     Empty if it lacks none. A run may have finished and lack this number: it was none, or was not measured.
@@ -186,7 +191,7 @@ def lost_in_words(parts: Iterable[Runs], values: BySeed, of: Compared = ()) -> s
     return f"{wording.plural(len(lost), 'seed')} without a result, which may be the bad ones" if lost else ""
 
 
-def altered_in_words(parts: Iterable[Runs], of: Compared) -> str:
+def _altered_in_words(parts: Iterable[Runs], of: Compared) -> str:
     """Says that runs of what is compared were made otherwise than the suite's file says; empty if none was."""
     altered = {method for part in parts for cell, method in part.methods.items() if cell in part.altered}
     return "runs other than in the suite's file" if any(_is_among(method, [of]) for method in altered) else ""
@@ -221,7 +226,7 @@ def still_learning(runs: Runs, named: Iterable[Compared]) -> int | None:
     return None
 
 
-def other_form(runs: Runs, named: Iterable[Compared], form: Mapping[str, Any]) -> str:
+def _other_form(runs: Runs, named: Iterable[Compared], form: Mapping[str, Any]) -> str:
     """The first hyperparameter in which a named method has another value than in `form`, in words; empty for none."""
     methods = {*runs.methods.values()} if form else set()
     meant = {one for one in methods if _is_among(one, named)}
@@ -276,7 +281,7 @@ def judged_in(
         raise UserError(f'expected what was compared as a tuple of names, ("em", "uniform"), got the text {of!r:.80}')
     runs, beside = runs.in_one_network, [one.in_one_network for one in beside]
     found = judged(values, ", ".join(map(str, of)), no_gain=no_gain, first=runs.first, sides=_sides(runs, values, of))
-    if why := lost_in_words((runs, *beside), values, of) or altered_in_words((runs, *beside), of):
+    if why := _lost_in_words((runs, *beside), values, of) or _altered_in_words((runs, *beside), of):
         found = replace(found, verdict=Verdict.UNDECIDED, why=why)
     epochs = None if at_first else still_learning(runs, [of])
     return replace(found, verdict=Verdict.NOT_TESTED, why=wording.plural(epochs, "epoch")) if epochs else found
@@ -316,14 +321,24 @@ def judged(
 
 
 def difference(ours: BySeed, theirs: BySeed) -> SeedValues:
-    """`ours - theirs`, for each seed that has both."""
+    """`ours - theirs`, for each seed that has both.
+
+    Args:
+        ours, theirs: values by seed.
+    """
     found = {seed: ours[seed] - theirs[seed] for seed in sorted(set(ours) & set(theirs))}
     within = range_of_difference(*(SeedValues.of(one).within for one in (ours, theirs)))
     return SeedValues(found, SeedValues.of(ours).first, within)
 
 
 def rows_of(runs: Runs, condition: Condition, metric: str, *, as_trained: bool = False, **where: object) -> DataFrame:
-    """The same as `Runs.values`, for one method on the network of the runs."""
+    """The same as `Runs.values`, for one method on the network of the runs.
+
+    Args:
+        runs: the runs of a part.
+        condition: label and T of the method.
+        metric, as_trained, where: as for `Runs.values`.
+    """
     rows = runs.values(metric, as_trained=as_trained, **where)
     return rows[rows["cell"].isin(_cells_of(runs, condition))]
 
@@ -364,7 +379,12 @@ def accuracies(runs: Runs) -> dict[Method, SeedValues]:
 
 
 def accuracy_gain(ours: str, theirs: str, runs: Runs) -> Statistics:
-    """Points by which one label leads another at the same T; at the largest T that both have."""
+    """Points by which one label leads another at the same T; at the largest T that both have.
+
+    Args:
+        ours, theirs: labels of methods.
+        runs: the runs of a part.
+    """
     found = accuracies(runs)
     known = {(method.label, method.iterations or 0): method for method in found}
     shared = [steps for label, steps in known if label == ours and (theirs, steps) in known]
@@ -388,7 +408,12 @@ def deviations(line: Mapping[int, BySeed]) -> dict[int, float]:
 
 
 def lines_of(runs: Runs, method: str) -> dict[str, dict[int, BySeed]]:
-    """Accuracies by label, T and seed, for the forms of a method that differ in hyperparameters alone."""
+    """Accuracies by label, T and seed, for the forms of a method that differ in hyperparameters alone.
+
+    Args:
+        runs: the runs of a part.
+        method: its registered name.
+    """
     found: dict[str, dict[int, BySeed]] = {}
     for one, own in accuracies(runs).items():
         if one.name == method and one.iterations and not one.variant:
@@ -397,5 +422,9 @@ def lines_of(runs: Runs, method: str) -> dict[str, dict[int, BySeed]]:
 
 
 def longest_line(runs: Runs, method: str) -> tuple[str, dict[int, BySeed]]:
-    """The label with the most values of T, with its line; the first by name if several have as many."""
+    """The label with the most values of T, with its line; the first by name if several have as many.
+
+    Args:
+        runs, method: as for `lines_of`.
+    """
     return max(lines_of(runs, method).items(), key=lambda line: len(line[1]), default=(method, {}))

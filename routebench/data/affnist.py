@@ -44,7 +44,7 @@ def affnist() -> Dataset:
         UserError: affNIST's or MNIST's files are missing, or are not what they should be.
     """
     test = read_affnist(files := official_test_files())
-    expect_whole(test, files[0].parent)
+    _expect_whole(test, files[0].parent)
     base = load("mnist")
     parts = (*_placed(base), test)
     source = f"MNIST on a canvas; the official affNIST test files, {len(test):,} images"
@@ -121,7 +121,7 @@ def read_affnist(files: list[Path]) -> Images:
     return Images(torch.from_numpy(pixels), torch.from_numpy(labels))
 
 
-def expect_whole(test: Images, place: Path) -> None:
+def _expect_whole(test: Images, place: Path) -> None:
     """Raises UserError for images that are not the whole official test part, each once: part of it, or another part."""
     expected = [OFFICIAL_VERSIONS * count for count in TEST_DIGITS]
     counts = torch.bincount(test.labels, minlength=len(expected)).tolist()

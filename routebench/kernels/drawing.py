@@ -20,7 +20,12 @@ from routebench.kernels.trust import IMAGES, ROUNDING, differences
 
 @cache
 def missing(channels: int, device: torch.device) -> str:
-    """Reason why a device has no such kernel; empty if it has one. Compiles that of a processor if need be."""
+    """Reason why a device has no such kernel; empty if it has one. Compiles that of a processor if need be.
+
+    Args:
+        channels: channels of colour.
+        device: the device to draw on.
+    """
     if device.type != "cpu":
         absent = "triton is not installed" if importlib.util.find_spec("triton") is None else ""
         return "; ".join((*filter(None, (absent,)), *obstacles_of(device)))
@@ -51,12 +56,16 @@ def is_trusted(reference: Callable[..., tuple[Tensor, Tensor]], *given: Tensor) 
     """Tells whether the kernel agrees with a reference, forward and backward; tried once per template size and process.
 
     It is tried on the poses of the first images, on a canvas of `TRIED` pixels. A disagreement is a warning.
+
+    Args:
+        reference: a function like `draw`.
+        given: templates, maps and presences, as for `draw`.
     """
     key = (given[0].device.type, *given[0].shape)
     if key not in _verdicts:
         few = [given[0], *(value[:IMAGES] for value in given[1:])]
         exact, plain, ours = (
-            evaluate(way, [value.detach().to(dtype) for value in few])
+            _evaluate(way, [value.detach().to(dtype) for value in few])
             for way, dtype in ((reference, torch.float64), (reference, torch.float32), (draw, torch.float32))
         )
         errors = zip(differences(ours, exact), differences(plain, exact), strict=True)
@@ -77,7 +86,7 @@ _verdicts: dict[tuple[object, ...], bool] = {}
 
 @torch.inference_mode(mode=False)
 @torch.enable_grad()
-def evaluate(way: Callable[..., tuple[Tensor, Tensor]], given: list[Tensor]) -> list[Tensor]:
+def _evaluate(way: Callable[..., tuple[Tensor, Tensor]], given: list[Tensor]) -> list[Tensor]:
     """A drawing, and the gradients of a fixed random weighting of it."""
     leaves = [value.clone().requires_grad_() for value in given]
     found = way(*leaves, TRIED)

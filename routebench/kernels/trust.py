@@ -29,12 +29,17 @@ def is_trusted(name: str, kernel: Callable[[Sweep], Sums], given: Sweep) -> bool
     """Tells whether a kernel agreed with the reference in its check; a disagreement is a warning, once.
 
     Without images, or where one has a value that is not finite, nothing can be compared: the next sweep is checked.
+
+    Args:
+        name: name of the back end.
+        kernel: one sweep by it.
+        given: what it is to do.
     """
     key = (name, *kind(given))
     if key not in _verdicts:
         if not _can_be_compared(given):
             return False
-        _verdicts[key] = (error := disagreement(kernel, given)) == 0
+        _verdicts[key] = (error := _disagreement(kernel, given)) == 0
         if error:
             warnings.warn(
                 f"back end {name!r} differs from the reference by {error:.1g} of the largest value and is not used "
@@ -59,7 +64,7 @@ def kind(given: Sweep) -> tuple[Any, ...]:
 
 
 @torch.inference_mode(mode=False)
-def disagreement(kernel: Callable[[Sweep], Sums], given: Sweep) -> float:
+def _disagreement(kernel: Callable[[Sweep], Sums], given: Sweep) -> float:
     """The largest difference in sums and gradients that rounding does not explain, for the first images; 0 if none.
 
     Each tensor's difference is a share of its largest value in double precision.
@@ -71,7 +76,11 @@ def disagreement(kernel: Callable[[Sweep], Sums], given: Sweep) -> float:
 
 
 def differences(found: list[Tensor], exact: list[Tensor]) -> list[float]:
-    """The largest difference in each tensor, as a share of its largest exact value."""
+    """The largest difference in each tensor, as a share of its largest exact value.
+
+    Args:
+        found, exact: the same tensors in the same order.
+    """
     pairs = [(mine.double(), right.double()) for mine, right in zip(found, exact, strict=True)]
     return [float((mine - right).abs().max() / right.abs().max().clamp(min=1e-30)) for mine, right in pairs]
 
@@ -112,7 +121,12 @@ def _in_corner(name: str, value: Tensor, windows: Windows, corner: Windows) -> T
 
 @torch.enable_grad()
 def evaluate(sweep: Callable[[Sweep], Sums], given: Sweep) -> list[Tensor]:
-    """The sums, and the gradients of a fixed random weighting of them with respect to all tensors of the sweep."""
+    """The sums, and the gradients of a fixed random weighting of them with respect to all tensors of the sweep.
+
+    Args:
+        sweep: the kernel, or the reference.
+        given: what it is to do, with leaves as `sample` makes them.
+    """
     sums = [total for total in sweep(given) if total is not None]
     draw = torch.Generator().manual_seed(0)
     loss = sum((total * torch.randn(total.shape, generator=draw).to(total)).sum() for total in sums)

@@ -104,7 +104,12 @@ class RoutingMethod(nn.Module, ABC):
 
     @abstractmethod
     def route(self, votes: Votes, activations: Activations) -> Routed:
-        """Parents from votes and child activations."""
+        """Parents from votes and child activations.
+
+        Args:
+            votes: the children's votes for the parents, (lane, child, parent, pose).
+            activations: those of the children, (lane, child).
+        """
 
     @final  # type: ignore[misc]  # torch declares forward as an attribute
     def forward(self, votes: Votes, activations: Activations) -> Routed:
@@ -117,7 +122,7 @@ class RoutingMethod(nn.Module, ABC):
         found = (votes.children, votes.parents, votes.pose)
         if expected != found:
             raise RoutingError(f"{self.name}: expected votes of {expected} (child, parent, pose), got {found}")
-        expect_shape(self.name, "activations", activations, (votes.lanes, self.sizes.children))
+        _expect_shape(self.name, "activations", activations, (votes.lanes, self.sizes.children))
         routed = self.route(votes, activations)
         self._check(routed, votes.lanes)
         return routed
@@ -139,7 +144,7 @@ class RoutingMethod(nn.Module, ABC):
     def _check(self, routed: Routed, lanes: int) -> None:
         if not isinstance(routed, Routed):
             raise RoutingError(f"{self.name}: route must return a Routed, got {type(routed).__name__}")
-        expect_shape(self.name, "poses", routed.poses, (lanes, self.sizes.parents, self.sizes.pose))
+        _expect_shape(self.name, "poses", routed.poses, (lanes, self.sizes.parents, self.sizes.pose))
         if (routed.activations is not None) != self.gives_activations:
             found = "none" if routed.activations is None else "some"
             raise RoutingError(
@@ -148,9 +153,9 @@ class RoutingMethod(nn.Module, ABC):
             )
         for what in ("activations", "logits"):
             if getattr(routed, what) is not None:
-                expect_shape(self.name, what, getattr(routed, what), (lanes, self.sizes.parents))
+                _expect_shape(self.name, what, getattr(routed, what), (lanes, self.sizes.parents))
         if routed.loss is not None:
-            expect_shape(self.name, "loss", routed.loss, (lanes,))
+            _expect_shape(self.name, "loss", routed.loss, (lanes,))
         if not self._trusted and not is_transformed():
             for what in ("poses", "activations", "logits", "loss"):
                 value = getattr(routed, what)
@@ -180,7 +185,12 @@ class IterativeRouting(RoutingMethod):
 
     @abstractmethod
     def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
-        """One iteration, from what the last one left; `previous` is None in the first."""
+        """One iteration, from what the last one left; `previous` is None in the first.
+
+        Args:
+            votes, activations: as for `route`.
+            previous: what the last iteration returned.
+        """
 
     @final
     def route(self, votes: Votes, activations: Activations) -> Routed:
@@ -197,7 +207,7 @@ def hyperparameters(method: type[RoutingMethod]) -> dict[str, Any]:
     return {argument.name: argument.default for argument in arguments if argument.kind is argument.KEYWORD_ONLY}
 
 
-def expect_shape(owner: str, what: str, value: Tensor, shape: tuple[int, ...]) -> None:
+def _expect_shape(owner: str, what: str, value: Tensor, shape: tuple[int, ...]) -> None:
     """Raises RoutingError unless `value` is a tensor of this shape."""
     if not isinstance(value, Tensor):
         raise RoutingError(f"{owner}: expected {what} to be a tensor, got {type(value).__name__}")

@@ -61,11 +61,11 @@ class SoftMoE(RoutingMethod):
 
     def route(self, votes: Votes, activations: Activations) -> Routed:
         """Cosines, a softmax over children, and means of the votes, normalised."""
-        slots = self.sharpness * unit(self.slots, dim=0)
-        coupling = votes.competition.couple(unit(votes.poses_below, dim=-1) @ slots)  # lane child parent
+        slots = self.sharpness * _unit(self.slots, dim=0)
+        coupling = votes.competition.couple(_unit(votes.poses_below, dim=-1) @ slots)  # lane child parent
         return Routed(self.norm(votes.aggregate(coupling)))
 
 
-def unit(vectors: Float[Tensor, "*axes"], dim: int) -> Float[Tensor, "*axes"]:
+def _unit(vectors: Float[Tensor, "*axes"], dim: int) -> Float[Tensor, "*axes"]:
     """Vectors of length one, along an axis; of length zero where they are."""
     return vectors * torch.rsqrt(vectors.square().sum(dim=dim, keepdim=True) + EPSILON)
