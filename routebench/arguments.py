@@ -184,6 +184,10 @@ class Legal:
     def take(self, name: str, value: Any) -> Any:
         """Checks a value and returns it as Python's int, float or tuple where it is a number or a list.
 
+        Args:
+            name: name of the argument, for the message.
+            value: as given.
+
         Raises:
             ValueError: the value is not legal. The message names the argument, the legal values and the value.
         """

@@ -76,7 +76,15 @@ def encoded(text: str) -> bytes:
 
 
 def write_tensors(file: Path, tensors: Mapping[str, "torch.Tensor"]) -> str:
-    """Writes tensors as safetensors, in one step; returns the SHA-256 of what was written."""
+    """Writes tensors as safetensors, in one step; returns the SHA-256 of what was written.
+
+    Args:
+        file: its path.
+        tensors: by name, on any device.
+
+    Raises:
+        StoreFull: as for `write_text`.
+    """
     from safetensors.torch import save
 
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
@@ -86,7 +94,15 @@ def write_tensors(file: Path, tensors: Mapping[str, "torch.Tensor"]) -> str:
 
 
 def write_bytes(file: Path, content: bytes) -> None:
-    """Writes bytes in one step, as `write_text` does text."""
+    """Writes bytes in one step, as `write_text` does text.
+
+    Args:
+        file: its path.
+        content: what is written.
+
+    Raises:
+        StoreFull: as for `write_text`.
+    """
     _replace(file, content)
 
 

@@ -36,7 +36,11 @@ def cache_folder() -> Path:
 
 
 def kept(kind: str, name: str) -> Any:
-    """The content that `keep` wrote; None where there is none, or it is damaged."""
+    """The content that `keep` wrote; None where there is none, or it is damaged.
+
+    Args:
+        kind, name: as for `keep`.
+    """
     content = kept_bytes(kind, f"{name}.json")
     return None if content is None else json.loads(content)
 
@@ -53,7 +57,11 @@ def keep(kind: str, name: str, content: Any) -> None:
 
 
 def kept_bytes(kind: str, file: str) -> bytes | None:
-    """The bytes that `keep_bytes` wrote; None where there are none, or they are damaged."""
+    """The bytes that `keep_bytes` wrote; None where there are none, or they are damaged.
+
+    Args:
+        kind, file: as for `keep_bytes`.
+    """
     with contextlib.suppress(OSError, UserError):
         checksum, _, content = (cache_folder() / kind / file).read_bytes().partition(b"\n")
         if checksum == _checksum(content):

@@ -43,7 +43,12 @@ Catalogue = dict[str, list[dict[str, Any]]]
 
 
 def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Catalogue:
-    """Names and facts of methods, models, data sets and so on, or of some of these kinds."""
+    """Names and facts of methods, models, data sets and so on, or of some of these kinds.
+
+    Args:
+        plugins: plug-ins to import first.
+        kinds: some of `KINDS`.
+    """
     if known := _kept(plugins, kinds):
         return known
     if not _extended(plugins, KINDS) and extensions.ships_whole:
@@ -96,6 +101,15 @@ def refuse_unknown(
     """Refuses names that nothing answers to before anything imports torch, which takes seconds.
 
     What is no plain name is left to whoever uses it, and so is everything where no catalogue is kept yet.
+
+    Args:
+        plugins: the plug-ins of the call; with any, nothing is refused.
+        suite: a name, `all` or a file; empty for none.
+        preset: a preset of the suite.
+        methods: methods, or entries of the suite.
+        models: networks.
+        data: a data set; None for none.
+        loss: a loss; None for none.
 
     Raises:
         UserError: a suite, a preset of it, a method or loss as `NAME[key=value]`, a network or a data set is unknown.
@@ -232,7 +246,12 @@ RECIPE_PARTS = (*REGISTRIES, *VERSIONS)
 
 @cache
 def shipped_version(kind: str, name: str) -> int | None:
-    """The version that a part has now, whose kind is named as in an identity's `versions`; None if it does not ship."""
+    """The version that a part has now, whose kind is named as in an identity's `versions`; None if it does not ship.
+
+    Args:
+        kind: `method`, `model`, `data` and so on.
+        name: the part's, with hyperparameters in brackets or without.
+    """
     if kind in VERSIONS:
         return VERSIONS[kind].get(name, 1)
     kinds = next((plural for plural, registry in EVERY.items() if registry is REGISTRIES.get(kind)), f"{kind}s")
@@ -243,7 +262,12 @@ def shipped_version(kind: str, name: str) -> int | None:
 
 @cache
 def raised_within(kind: str, name: str) -> dict[str, dict[str, int]]:
-    """Versions above 1 of a network's options, by option and value, or of what a protocol uses, by kind and name."""
+    """Versions above 1 of a network's options, by option and value, or of what a protocol uses, by kind and name.
+
+    Args:
+        kind: `model` or `protocol`.
+        name: its registered name.
+    """
     known = catalogue(kinds=(f"{kind}s",))[f"{kind}s"]
     return next((one.get("raised", {}) for one in known if one["name"] == name), {})
 

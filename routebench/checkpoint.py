@@ -72,7 +72,11 @@ class Checkpoint:
 
 
 def are_alike(ones: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> bool:
-    """Tells whether tensors have the same names, shapes and types."""
+    """Tells whether tensors have the same names, shapes and types.
+
+    Args:
+        ones, others: tensors by name.
+    """
     kinds = ({name: (value.shape, value.dtype) for name, value in tensors.items()} for tensors in (ones, others))
     return next(kinds) == next(kinds)
 

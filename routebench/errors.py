@@ -151,7 +151,12 @@ def refusal(error: OSError) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` or, where nothing is near, `; known: a, b, c`."""
+    """`; did you mean 'x'?` or, where nothing is near, `; known: a, b, c`.
+
+    Args:
+        name: as given.
+        known: the names that there are.
+    """
     known = sorted({*known} - {name})  # a suite may list what nothing answers to
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if close:

@@ -54,13 +54,24 @@ def several(given: str | Path | Sequence[str | Path]) -> tuple[str, ...]:
 
 
 def expect_known(function: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raises TypeError, with the nearest name, for an argument that a function does not know."""
+    """Raises TypeError, with the nearest name, for an argument that a function does not know.
+
+    Args:
+        function: name of the function, for the message.
+        given: names of the arguments that it was given.
+        known: names of those that it takes.
+    """
     if strange := [name for name in given if name not in known]:
         raise TypeError(f"{function}() got an unexpected argument {strange[0]!r}{nearest(strange[0], known)}")
 
 
 def fault_of(value: Any, annotation: Any) -> str:
-    """Says why an annotation of types of `ACCEPTED` does not allow a value, as `checked` does; empty if it does."""
+    """Says why an annotation of types of `ACCEPTED` does not allow a value, as `checked` does; empty if it does.
+
+    Args:
+        value: as given.
+        annotation: the annotation of the argument.
+    """
     return _fault(value, _kinds(annotation))
 
 

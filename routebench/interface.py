@@ -213,7 +213,14 @@ def write_report(asked: ReportOptions) -> "Written":
 def write_page(
     results: "Path | Folder", output: Path | None, plugins: tuple[str, ...], beside: Path | None = None
 ) -> "Written":
-    """Writes the page as `write_report` does, with these plug-ins alone, whose process opens the folder itself."""
+    """Writes the page as `write_report` does, with these plug-ins alone, whose process opens the folder itself.
+
+    Args:
+        results: the folder's path, or the folder as it was opened.
+        output: the page; None for `report.html` in the folder.
+        plugins: files or modules.
+        beside: another results folder, shown and tested beside these; None for none.
+    """
     from routebench.report import Written
 
     if plugins and not isinstance(results, Path):

@@ -59,6 +59,10 @@ def margin(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""]:
     Source: Sabour, Frosst and Hinton, NeurIPS 2017, equation 4, with the constants given there. An image may show
     several classes, as theirs do in section 6. The authors' code halves it, and takes the mean over classes in place of
     the sum: see `reconstruction`.
+
+    Args:
+        output: the network's answer.
+        labels: the right classes, (batch,), or which classes an image shows, (batch, classes).
     """
     target = targets(labels, output.scores)
     present = target * (0.9 - output.scores).clamp(min=0).square()
@@ -68,13 +72,25 @@ def margin(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""]:
 
 @register("spread")
 def spread(output: Output, labels: Labels, moment: Moment) -> Float[Tensor, ""]:
-    """Spread loss with a margin that grows as the paper says: see `spread_over` and `linear_margin`."""
+    """Spread loss with a margin that grows as the paper says: see `spread_over` and `linear_margin`.
+
+    Args:
+        output: the network's answer.
+        labels: the right classes, (batch,), or which classes an image shows, (batch, classes).
+        moment: the moment in training, with `progress`.
+    """
     return spread_over(output.scores, labels, linear_margin(moment))
 
 
 @register("spread-sigmoid", version=2)
 def spread_sigmoid(output: Output, labels: Labels, moment: Moment) -> Float[Tensor, ""]:
-    """Spread loss with a margin that grows as in the authors' code: see `spread_over` and `sigmoid_margin`."""
+    """Spread loss with a margin that grows as in the authors' code: see `spread_over` and `sigmoid_margin`.
+
+    Args:
+        output: the network's answer.
+        labels: the right classes, (batch,), or which classes an image shows, (batch, classes).
+        moment: the moment in training, with `step`.
+    """
     return spread_over(output.scores, labels, sigmoid_margin(moment))
 
 
@@ -94,6 +110,11 @@ def spread_over(scores: Float[Tensor, "batch classes"], labels: Labels, least: f
 
     Source: Hinton, Sabour and Frosst, ICLR 2018, equation 3. For an image that shows several classes t the paper has
     no formula; here the sum is over the classes that it does not show, and the mean over those that it does.
+
+    Args:
+        scores: (batch, classes).
+        labels: the right classes, (batch,), or which classes an image shows, (batch, classes).
+        least: the margin m.
     """
     if labels.ndim == 2:
         return _spread_of_several(scores, labels, least)
@@ -116,6 +137,10 @@ def _spread_of_several(
 @register("cross-entropy")
 def cross_entropy(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""]:
     """Softmax cross entropy on the logits, which for capsules are the log odds of lengths or activations.
+
+    Args:
+        output: the network's answer.
+        labels: the right classes, (batch,).
 
     Raises:
         UserError: an image may show several classes, which a softmax cannot say.
@@ -140,6 +165,10 @@ def cross_entropy_of_scores(output: Output, labels: Labels, _: Moment) -> Float[
     It cannot fall below ln(1 + (J - 1) / e) for J classes: 0.905 for 5 and 1.461 for 10. Source: the code of Hinton,
     Sabour and Frosst, ICLR 2018, whose table 1 has 5.8 % test error for "CrossEnt"; `cross-entropy` has no such floor.
 
+    Args:
+        output: the network's answer.
+        labels: the right classes, (batch,).
+
     Raises:
         UserError: an image may show several classes.
     """
@@ -148,7 +177,12 @@ def cross_entropy_of_scores(output: Output, labels: Labels, _: Moment) -> Float[
 
 @register("binary-cross-entropy")
 def binary_cross_entropy(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""]:
-    """A sigmoid per class on the logits, mean over classes (Tsai et al. 2020, section 4.2, for several digits)."""
+    """A sigmoid per class on the logits, mean over classes (Tsai et al. 2020, section 4.2, for several digits).
+
+    Args:
+        output: the network's answer.
+        labels: the right classes, (batch,), or which classes an image shows, (batch, classes).
+    """
     return functional.binary_cross_entropy_with_logits(output.logits, targets(labels, output.logits))
 
 

@@ -105,6 +105,10 @@ class Registered(Names):
 def registered(registry: Registry, value: str) -> Callable[..., Any]:
     """The function that a value such as `focal[gamma=3]` names, with its hyperparameters.
 
+    Args:
+        registry: that of its kind.
+        value: as `parse` reads it.
+
     Raises:
         UserError: nothing has this name.
     """

@@ -29,6 +29,10 @@ Groups = list[dict[str, Any]]
 def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """The recipe's optimizer of all parameters.
 
+    Args:
+        network: the network that is trained.
+        recipe: the settings of the training run.
+
     Raises:
         UserError: what is registered makes none, or one that lacks trained parameters of the network, cannot step by
             gradients alone, or has no weight decay where the recipe asks for it.
@@ -74,6 +78,10 @@ def adam(groups: Groups, recipe: Recipe) -> torch.optim.Optimizer:
     As torch has it, which adds eps of 1e-8 after the correction of the second moment, as algorithm 1 of Kingma and Ba
     does. The codes of Sabour et al. and Hinton et al. have TensorFlow 1's, which adds it before: there a gradient of
     1e-6 moves a weight 0.94 times as far in 50 steps, and one of 1e-7 0.64 times.
+
+    Args:
+        groups: groups of parameters.
+        recipe: with `learning_rate` and `weight_decay`.
     """
     return torch.optim.Adam(groups, **_common(groups, recipe))
 
@@ -84,13 +92,22 @@ def adamw(groups: Groups, recipe: Recipe) -> torch.optim.Optimizer:
 
     As torch has it, a step takes the rate times `weight_decay` of a weight; the paper's takes its decay times the
     schedule alone.
+
+    Args:
+        groups: groups of parameters.
+        recipe: with `learning_rate` and `weight_decay`.
     """
     return torch.optim.AdamW(groups, **_common(groups, recipe))
 
 
 @register("sgd")
 def sgd(groups: Groups, recipe: Recipe) -> torch.optim.Optimizer:
-    """Stochastic gradient descent with the recipe's momentum."""
+    """Stochastic gradient descent with the recipe's momentum.
+
+    Args:
+        groups: groups of parameters.
+        recipe: with `learning_rate`, `momentum` and `weight_decay`.
+    """
     return torch.optim.SGD(groups, momentum=recipe.momentum, **_common(groups, recipe))
 
 
@@ -99,6 +116,10 @@ def rmsprop(groups: Groups, recipe: Recipe) -> torch.optim.Optimizer:
     """RMSProp as TensorFlow 1 has it, with the recipe's momentum and an eps of 0.01 / batch size^2.
 
     Source: Kosiorek et al., NeurIPS 2019, who set it so for stacked capsule autoencoders.
+
+    Args:
+        groups: groups of parameters.
+        recipe: with `learning_rate`, `momentum`, `weight_decay` and `batch_size`.
     """
     return TensorFlowRMSProp(
         groups, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, momentum=recipe.momentum,

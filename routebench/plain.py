@@ -43,6 +43,11 @@ def fault_of(value: Any, key: str = "", depth: int = DEPTH) -> str:
 
     Plain are text, true and false, none, integers of at most 64 bits, all floating-point numbers but NaN, which does
     not equal itself, and tables and lists of these.
+
+    Args:
+        value: as it was read, or given.
+        key: its place in a table, for the message; empty at the top.
+        depth: how deep tables and lists may be.
     """
     at = f"key {key!r}: " if key else ""
     if isinstance(value, list | dict):

@@ -16,12 +16,22 @@ PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 
 
 def plural(number: int, noun: str) -> str:
-    """`1 seed`, `3 seeds`; of a part, `0 of 1 seed` by the number of all."""
+    """`1 seed`, `3 seeds`; of a part, `0 of 1 seed` by the number of all.
+
+    Args:
+        number: the count.
+        noun: what is counted, in the singular.
+    """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def few(names: Sequence[str], most: int = 5) -> str:
-    """`a, b and 7 more`: names in words, of which the first are written out."""
+    """`a, b and 7 more`: names in words, of which the first are written out.
+
+    Args:
+        names: all of them.
+        most: number of names that are written out.
+    """
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 

@@ -94,12 +94,20 @@ def expect_plain(file: Path | str, most: int = TENSORS, *, named: bool = False) 
 
 
 def open_plain(file: Path | str, most: int = TENSORS, *, named: bool = False) -> BufferedReader:
-    """A regular file, opened to read; arguments and errors as for `expect_plain`."""
+    """A regular file, opened to read; arguments and errors as for `expect_plain`.
+
+    Args:
+        file, most, named: as for `expect_plain`.
+    """
     return os.fdopen(_open(file, most, named)[0], "rb")
 
 
 def read_plain(file: Path | str, most: int = TEXT, *, named: bool = False) -> tuple[bytes, os.stat_result]:
-    """The bytes of a regular file and its stamp; arguments and errors as for `expect_plain`."""
+    """The bytes of a regular file and its stamp; arguments and errors as for `expect_plain`.
+
+    Args:
+        file, most, named: as for `expect_plain`.
+    """
     descriptor, known = _open(file, most, named)
     try:
         content = os.read(descriptor, known.st_size + 1)

@@ -40,6 +40,10 @@ def cosine(recipe: Recipe, moment: Moment) -> float:
     """Half a cosine, from the recipe's learning rate down to zero at the end of the training run.
 
     Source: Loshchilov and Hutter, ICLR 2017, equation 5, without restarts.
+
+    Args:
+        recipe: with `learning_rate`.
+        moment: with `progress`.
     """
     return recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * moment.progress))
 
@@ -50,6 +54,10 @@ def exponential(recipe: Recipe, moment: Moment) -> float:
     """The recipe's learning rate times `decay` for every `decay_steps` steps, continuously.
 
     Source: Sabour, Frosst and Hinton, NeurIPS 2017, whose code has 0.96 every 2,000 steps.
+
+    Args:
+        recipe: with `learning_rate`, `decay` and `decay_steps`.
+        moment: with `step`.
     """
     return float(recipe.learning_rate * recipe.decay ** (moment.step / recipe.decay_steps))
 
@@ -60,6 +68,10 @@ def milestones(recipe: Recipe, moment: Moment) -> float:
     """The recipe's learning rate times `decay` at each of `milestones`, in epochs.
 
     Source: Tsai et al., ICLR 2020: 0.1 at 150 and 250 of 350 epochs.
+
+    Args:
+        recipe: with `learning_rate`, `decay` and `milestones`.
+        moment: with `epoch`.
     """
     passed = sum(moment.epoch >= milestone for milestone in recipe.milestones)
     return float(recipe.learning_rate * recipe.decay**passed)

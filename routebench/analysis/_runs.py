@@ -47,7 +47,13 @@ def no_training(cell: str) -> Mapping[str, Any]:  # noqa: ARG001  # the signatur
 
 
 def unheard(cell: str, name: str, fault: str) -> None:
-    """Tells nobody of a fault."""
+    """Tells nobody of a fault.
+
+    Args:
+        cell: key of the run.
+        name: name of the array.
+        fault: the fault, in words.
+    """
 
 
 def no_machine(cell: str) -> str:  # noqa: ARG001  # the signature is the interface

@@ -41,12 +41,22 @@ NAMES = {
 
 
 def under(attack: str, **where: str) -> dict[str, str]:
-    """Conditions for the accuracy under an attack, with the loss that was worst for each image."""
+    """Conditions for the accuracy under an attack, with the loss that was worst for each image.
+
+    Args:
+        attack: a key of `NAMES`.
+        where: further conditions, such as `eps="0.1"`.
+    """
     return {**LINF, "attack": attack, "loss": "" if attack in ("noise", "transfer") else "best", **where}
 
 
 def of_all(runs: Runs, metric: str) -> float:
-    """A value shared by all runs, such as the number of attacked images; NaN without results."""
+    """A value shared by all runs, such as the number of attacked images; NaN without results.
+
+    Args:
+        runs: the runs of a suite.
+        metric: a value of the column `metric`.
+    """
     found = runs.results.loc[runs.results["metric"] == metric, "value"]
     return math.nan if found.empty else float(found.iloc[0])
 
@@ -116,6 +126,11 @@ def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Es
 
     Paired by seed; where each has one seed, the same, or all seeds differ alike, by image, for the worst case.
 
+    Args:
+        runs: the runs of a suite.
+        base: label of the baseline.
+        where: conditions of the accuracy, as `under` gives them, with the `eps`.
+
     Returns:
         one for each other measured method; empty without the baseline.
     """
@@ -133,6 +148,9 @@ def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Es
 
 def with_other_images(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Estimate]:
     """The same differences as if the attacked images were drawn anew too, corrected over all other methods.
+
+    Args:
+        runs, base, where: as for `compared`.
 
     Returns:
         as `compared`, of methods of which it was kept which images withstood all attacks.

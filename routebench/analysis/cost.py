@@ -129,6 +129,10 @@ def noise_floor(results: DataFrame) -> tuple[float, int]:
 def points(runs: Runs, metric: str) -> DataFrame:
     """Means over seeds and repeats, of all parts but layers by tokens and parents.
 
+    Args:
+        runs: runs of the suite `cost`.
+        metric: a value of the column `metric`, such as `training_time`.
+
     Returns:
         columns `method`, without T, `part, backend, batch, iterations`, 0 for a method without, and `value`.
     """

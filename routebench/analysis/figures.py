@@ -194,7 +194,13 @@ def panels_of(table: DataFrame) -> dict[str, Any]:
 
 
 def title_panel(axes: Axes, method: Method, colour: Callable[[Method], str]) -> None:
-    """The method above its panel, in its colour, and small numbers at the axes."""
+    """The method above its panel, in its colour, and small numbers at the axes.
+
+    Args:
+        axes: the panel.
+        method: the method that it shows.
+        colour: gives each method its colour.
+    """
     axes.set_title(_narrow(method), fontsize=9, color=colour(method))
     axes.tick_params(labelsize=8.5)
 
@@ -205,7 +211,12 @@ def _narrow(method: Method) -> str:
 
 
 def plain_log(axis: Axis, subs: Sequence[float] = ()) -> None:
-    """A logarithmic axis with plain numbers: these times powers of ten, or 1, 2 and 5 where there is room."""
+    """A logarithmic axis with plain numbers: these times powers of ten, or 1, 2 and 5 where there is room.
+
+    Args:
+        axis: the axis, with its limits set.
+        subs: factors of powers of ten; empty for 1, 2 and 5 where the upper limit is below 200 times the lower, else 1.
+    """
     low, high = axis.get_view_interval()
     axis.set_major_locator(LogLocator(subs=subs or ((1, 2, 5) if high < 200 * low else (1,))))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
@@ -410,7 +421,15 @@ def _smaller(found: re.Match[str]) -> str:
 
 
 def save_svg(svg: str, path: Path) -> Path:
-    """Writes a figure to a file, on white, because nobody knows what it will be put on."""
+    """Writes a figure to a file, on white, because nobody knows what it will be put on.
+
+    Args:
+        svg: the figure, as `to_svg` gives it.
+        path: the file; its folder is made.
+
+    Returns:
+        the path.
+    """
     document = re.sub(r"(<svg [^>]*>)", r'\1<rect width="100%" height="100%" fill="#ffffff"/>', svg, count=1)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, document, lasting=False)

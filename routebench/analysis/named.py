@@ -190,7 +190,12 @@ def gains_with_other_images(runs: Runs) -> dict[Method, Estimate]:
 
 
 def is_over_first(ours: Method, theirs: Method) -> bool:
-    """Tells whether `theirs` is one iteration of `ours`, or the method that this is to the last bit."""
+    """Tells whether `theirs` is one iteration of `ours`, or the method that this is to the last bit.
+
+    Args:
+        ours: the method with several iterations.
+        theirs: the method that it is compared with.
+    """
     if (ours.iterations or 0) < 2 or ours.model != theirs.model:
         return False
     own = theirs.iterations == 1 and theirs.label == ours.label

@@ -40,7 +40,12 @@ def first_arrays(runs: Runs, name: str) -> dict[Method, Arrays]:
 
 
 def first_of(found: Mapping[Method, Arrays], most: int) -> dict[Method, Arrays]:
-    """So many of the methods, as a figure has room for."""
+    """So many of the methods, as a figure has room for.
+
+    Args:
+        found: arrays by method, as `first_arrays` gives them.
+        most: the largest number of methods.
+    """
     return dict(list(found.items())[:most])
 
 
@@ -97,7 +102,13 @@ def tiled(pictures: Pictures, columns: int, gap: int = 1, between: int = FRAME, 
 
 
 def hang(axes: Axes, picture: NDArray[np.uint8], title: object = "") -> None:
-    """Draws a picture on axes without ticks, spines and grid; a long title in lines."""
+    """Draws a picture on axes without ticks, spines and grid; a long title in lines.
+
+    Args:
+        axes: to draw on.
+        picture: (row, column, colour).
+        title: above it; empty for none.
+    """
     axes.imshow(picture, interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])

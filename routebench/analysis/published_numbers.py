@@ -146,7 +146,12 @@ def are_at_own_size(parts: Sequence[Runs]) -> bool:
 
 
 def answers(row: Row, parts: Sequence[Runs]) -> Iterator[Answer]:
-    """Measurements of a published number by the parts; its own conditions first, then the newest plan."""
+    """Measurements of a published number by the parts; its own conditions first, then the newest plan.
+
+    Args:
+        row: a row of the published numbers.
+        parts: the runs of a folder.
+    """
     found = [answer for runs in parts for answer in _in_part(row, runs, _data(row))]
     yield from sorted(found, key=lambda answer: not answer.same)
 

@@ -41,7 +41,12 @@ def of_today(text: str) -> str:
 
 
 def fixed(value: float, digits: int) -> str:
-    """`97.1`, `−0.4` with so many decimals and a real minus sign, or a dash."""
+    """`97.1`, `−0.4` with so many decimals and a real minus sign, or a dash.
+
+    Args:
+        value: to be written; NaN for a dash.
+        digits: number of decimals.
+    """
     if math.isnan(value):
         return NOTHING
     rounded = round(value, digits)
@@ -49,7 +54,12 @@ def fixed(value: float, digits: int) -> str:
 
 
 def decimals(half_width: float, most: int) -> int:
-    """The number of decimals of a mean that tell something: two digits of half its interval, at most `most`."""
+    """The number of decimals of a mean that tell something: two digits of half its interval, at most `most`.
+
+    Args:
+        half_width: that of the interval; NaN or 0 without one.
+        most: the largest number, and that of a mean without an interval.
+    """
     if not half_width > 0:
         return most
     return max(0, min(most, 1 - math.floor(math.log10(half_width))))
@@ -59,6 +69,10 @@ def significant(value: float, beside: float = math.nan) -> str:
     """Two significant digits, and three decimals at most; or as many decimals as the number beside it has.
 
     A dash for what is missing.
+
+    Args:
+        value: to be written.
+        beside: the number beside it; NaN for none.
     """
     if not math.isfinite(value):
         return NOTHING if math.isnan(value) else f"{'−' if value < 0 else ''}∞"
@@ -69,7 +83,12 @@ def significant(value: float, beside: float = math.nan) -> str:
 
 
 def signed(value: float, digits: int = 2) -> str:
-    """`+0.42`, `−0.10` with a real minus sign, `0.00` for what rounds to zero, or a dash."""
+    """`+0.42`, `−0.10` with a real minus sign, `0.00` for what rounds to zero, or a dash.
+
+    Args:
+        value: to be written; NaN for a dash.
+        digits: number of decimals.
+    """
     if math.isnan(value):
         return NOTHING
     rounded = round(value, digits)
@@ -106,7 +125,12 @@ def within(value: float, error: float) -> str:
 
 
 def between(low: float, high: float, *, sign: bool = True) -> str:
-    """`[−0.5, +2.0]`, rounded by its own width."""
+    """`[−0.5, +2.0]`, rounded by its own width.
+
+    Args:
+        low, high: the limits of an interval.
+        sign: whether a plus is written.
+    """
     half = (high - low) / 2
     return f"[{rounded(low, half, sign=sign)}, {rounded(high, half, sign=sign)}]"
 
@@ -131,7 +155,12 @@ def seconds(value: float) -> str:
 
 
 def listed(things: Sequence[object], most: int = 4) -> str:
-    """`a, b and c`; beyond `most` things, `a, b, c and 5 more`; `a, T = 1; b and c` where one has a comma itself."""
+    """`a, b and c`; beyond `most` things, `a, b, c and 5 more`; `a, T = 1; b and c` where one has a comma itself.
+
+    Args:
+        things: one or more.
+        most: most parts of the list, `5 more` among them.
+    """
     names = [str(thing) for thing in things]
     between = "; " if any(", " in name for name in names) else ", "
     if len(names) > most:
@@ -145,12 +174,22 @@ def sentences(text: str) -> list[str]:
 
 
 def name_of(label: str, iterations: Any) -> str:
-    """`dynamic T=3`, or the label alone for a method without iterations: None, 0, or what pandas has for missing."""
+    """`dynamic T=3`, or the label alone for a method without iterations: None, 0, or what pandas has for missing.
+
+    Args:
+        label: the method's label.
+        iterations: its T.
+    """
     return label if pd.isna(iterations) or not iterations else f"{label} T={int(iterations)}"
 
 
 def in_lines(name: str, width: int = 30) -> str:
-    """A name for a figure: one longer than `width` in lines, broken before hyperparameters."""
+    """A name for a figure: one longer than `width` in lines, broken before hyperparameters.
+
+    Args:
+        name: to be written.
+        width: most characters of a single line; where there are several, each has up to 10 more.
+    """
     if len(name) <= width:
         return name
     whole = name.replace(" ", UNBROKEN).replace(f"{UNBROKEN}(", " (").replace(f";{UNBROKEN}", "; ")
@@ -159,7 +198,12 @@ def in_lines(name: str, width: int = 30) -> str:
 
 
 def marked(row: Mapping[Any, Any], key: str = "name") -> str:
-    """A row's name, with `(baseline)` behind that of a baseline."""
+    """A row's name, with `(baseline)` behind that of a baseline.
+
+    Args:
+        row: a row of a table, with its `role`.
+        key: the column of the name.
+    """
     return f"{row[key]} (baseline)" if row["role"] == CONTROL else str(row[key])
 
 

@@ -26,7 +26,11 @@ class Field:
     step: float = 1.0
 
     def below(self, kernel: int, stride: int) -> "Field":
-        """The same for the grid of a convolution over these cells, without padding."""
+        """The same for the grid of a convolution over these cells, without padding.
+
+        Args:
+            kernel, stride: size and step of the convolution's window, in cells.
+        """
         cells = (self.cells - kernel) // stride + 1
         return Field(cells, self.pixels, self.first + self.step * (kernel - 1) / 2, self.step * stride)
 
@@ -51,7 +55,12 @@ class Coordinates:
     elements: tuple[int, int]
 
     def offset(self, types: int, pose: int) -> Float[Tensor, "child pose"]:
-        """Offsets of children that run by row, column and type."""
+        """Offsets of children that run by row, column and type.
+
+        Args:
+            types: capsule types at each position.
+            pose: elements of a pose.
+        """
         offset = torch.zeros(len(self.rows), len(self.columns), types, pose)
         to_row, to_column = self.elements
         offset[..., to_row] = self.rows[:, None, None]
@@ -102,6 +111,11 @@ the method. Vector poses have the same elements of the flat pose.
 
 def coordinates(name: str, height: Field, width: Field, pose: int) -> Coordinates | None:
     """The coordinates of a grid by their name in `COORDINATES`; None for `none`.
+
+    Args:
+        name: a key of `COORDINATES`, or `none`.
+        height, width: receptive fields of the grid's rows and columns.
+        pose: elements of a pose.
 
     Raises:
         ValueError: the name is unknown.

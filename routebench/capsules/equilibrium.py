@@ -213,7 +213,11 @@ class Packing:
     def residuals(
         self, before: Float[Tensor, "image element"], after: Float[Tensor, "image element"]
     ) -> Float[Tensor, "layer image"]:
-        """The relative change of each layer's parents: of their poses or their activations, whichever is larger."""
+        """The relative change of each layer's parents: of their poses or their activations, whichever is larger.
+
+        Args:
+            before, after: states, as `pack` gives them.
+        """
         old, new = iter(before.split(self.parts, dim=1)), iter(after.split(self.parts, dim=1))  # type: ignore[no-untyped-call]
         found = []
         for like in self._like:

@@ -46,11 +46,20 @@ class Solver(ABC):
 
     @abstractmethod
     def settle(self, states: States, found: States) -> States:
-        """The states to hand out for the states z, of which f(z) was found."""
+        """The states to hand out for the states z, of which f(z) was found.
+
+        Args:
+            states, found: z and f(z), (image, element).
+        """
 
     @abstractmethod
     def next(self, states: States, found: States, residual: Float[Tensor, " image"]) -> States:
-        """The states to try after these."""
+        """The states to try after these.
+
+        Args:
+            states, found: z and f(z), (image, element).
+            residual: the residual of every image, (image,).
+        """
 
     def keep(self, chosen: Bool[Tensor, " image"]) -> None:  # noqa: B027  # as above
         """The other images have come to rest and will not be seen again."""

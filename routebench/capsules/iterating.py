@@ -9,13 +9,23 @@ from routebench.capsules.population import Capsules
 
 
 def update(layer: CapsuleLayer, below: Capsules, state: Any) -> tuple[Any, Capsules]:
-    """One iteration of a layer's method, and the layer's capsules after it; `state` is None in the first."""
+    """One iteration of a layer's method, and the layer's capsules after it; `state` is None in the first.
+
+    Args:
+        layer: the layer.
+        below: the capsules that it reads.
+        state: what the last iteration of its method returned.
+    """
     routing: Any = layer.routing
     return layer.update(below, partial(routing.iterate, previous=state))
 
 
 def common_iterations(layers: Sequence[CapsuleLayer], schedule: str) -> int:
     """The number of iterations that all layers' methods have.
+
+    Args:
+        layers: the capsule layers.
+        schedule: name of the schedule, for the message.
 
     Raises:
         ValueError: a layer's routing method cannot be stopped between iterations, or their numbers differ.

@@ -145,7 +145,12 @@ class CapsuleLayer(nn.Module):
         raise NotImplementedError
 
     def capsules(self, routed: RoutedCapsules, below: Capsules) -> Capsules:
-        """The capsules of a layer from what routing returned; without activations every parent is present."""
+        """The capsules of a layer from what routing returned; without activations every parent is present.
+
+        Args:
+            routed: the parents, by lane.
+            below: the capsules that the layer read.
+        """
         raise NotImplementedError
 
     def forward(self, children: Capsules) -> Capsules:

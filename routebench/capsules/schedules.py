@@ -10,7 +10,12 @@ from routebench.capsules.population import Capsules
 
 
 def sequential(layers: Sequence[CapsuleLayer], primary: Capsules) -> list[Capsules]:
-    """Each layer iterates to its end before the next one starts. Returns the capsules of every layer, primary first."""
+    """Each layer iterates to its end before the next one starts. Returns the capsules of every layer, primary first.
+
+    Args:
+        layers: the capsule layers, the lowest first.
+        primary: the capsules below them.
+    """
     found = [primary]
     for layer in layers:
         found.append(layer(found[-1]))
@@ -22,6 +27,13 @@ def concurrent(layers: Sequence[CapsuleLayer], primary: Capsules) -> list[Capsul
 
     The first iteration goes through the layers in order, so that one iteration is the same as `sequential`.
     Source: Tsai et al., ICLR 2020, Procedure 2.
+
+    Args:
+        layers: the capsule layers, the lowest first.
+        primary: the capsules below them.
+
+    Returns:
+        the capsules of every layer, primary first.
 
     Raises:
         ValueError: a layer's routing method cannot be stopped between iterations, or their numbers differ.

@@ -18,23 +18,46 @@ BOX = Image.Resampling.BOX
 
 
 def gaussian_noise(pixels: Pixels, level: float, random: RandomState) -> Pixels:
-    """Noise of this standard deviation."""
+    """Noise of this standard deviation.
+
+    Args:
+        pixels: from 0 to 1.
+        level: the standard deviation.
+        random: draws the noise.
+    """
     return pixels + level * torch.from_numpy(random.standard_normal(pixels.shape))
 
 
 def shot_noise(pixels: Pixels, level: float, random: RandomState) -> Pixels:
-    """Counts so many photons at most."""
+    """Counts so many photons at most.
+
+    Args:
+        pixels: from 0 to 1.
+        level: photons that a pixel of 1 has in the mean.
+        random: draws the photons.
+    """
     return torch.from_numpy(random.poisson((level * pixels).numpy()) / level)
 
 
 def impulse_noise(pixels: Pixels, level: float, random: RandomState) -> Pixels:
-    """Turns this share of all values black or white."""
+    """Turns this share of all values black or white.
+
+    Args:
+        pixels: from 0 to 1.
+        level: the share, 0 to 1.
+        random: chooses the values.
+    """
     drawn = torch.from_numpy(random.random_sample(pixels.shape))
     return torch.where(drawn < level / 2, 0.0, torch.where(drawn < level, 1.0, pixels))
 
 
 def gaussian_blur(pixels: Pixels, level: float, _: RandomState) -> Pixels:
-    """Blurs by this width in pixels, with black around the image."""
+    """Blurs by this width in pixels, with black around the image.
+
+    Args:
+        pixels: from 0 to 1.
+        level: standard deviation of the blur, in pixels.
+    """
     reach = int(np.ceil(3 * level))
     taps = torch.exp(-0.5 * (torch.arange(-reach, reach + 1, dtype=pixels.dtype) / level) ** 2)
     taps = taps / taps.sum()
@@ -44,18 +67,33 @@ def gaussian_blur(pixels: Pixels, level: float, _: RandomState) -> Pixels:
 
 
 def contrast(pixels: Pixels, level: float, _: RandomState) -> Pixels:
-    """Leaves this share of the distance to the image's mean."""
+    """Leaves this share of the distance to the image's mean.
+
+    Args:
+        pixels: from 0 to 1.
+        level: the share, 0 to 1.
+    """
     mean = pixels.mean(dim=(2, 3), keepdim=True)
     return mean + level * (pixels - mean)
 
 
 def brightness(pixels: Pixels, level: float, _: RandomState) -> Pixels:
-    """Brighter by this."""
+    """Brighter by this.
+
+    Args:
+        pixels: from 0 to 1.
+        level: what is added.
+    """
     return pixels + level
 
 
 def pixelate(pixels: Pixels, level: float, _: RandomState) -> Pixels:
-    """Makes the image smaller to this share, rounded down, by Pillow's box filter, and large again."""
+    """Makes the image smaller to this share, rounded down, by Pillow's box filter, and large again.
+
+    Args:
+        pixels: from 0 to 1.
+        level: the share of height and width, 0 to 1.
+    """
     height, width = pixels.shape[2:]
     small = max(1, int(level * width)), max(1, int(level * height))
     planes = pixels.flatten(0, 1).mul(255).round().to(torch.uint8).numpy()

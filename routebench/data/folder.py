@@ -96,6 +96,10 @@ def some_of_folder(path: str, count: int) -> tuple[Dataset | None, int]:
 
     The others are not read. None where it has no more.
 
+    Args:
+        path: path of the folder.
+        count: number of files to read.
+
     Raises:
         UserError: as for the whole folder.
     """

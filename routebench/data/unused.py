@@ -52,7 +52,12 @@ def unused(place: Path, used: Collection[Path], suffixes: Collection[str], linke
 
 
 def counted(number: int, one: str, several: str) -> str:
-    """`1 copy`, `2 copies`."""
+    """`1 copy`, `2 copies`.
+
+    Args:
+        number: the count.
+        one, several: words for one of them, and for any other number.
+    """
     return f"{number:,} {one if number == 1 else several}"
 
 
@@ -88,6 +93,11 @@ def near(name: str, place: Path, other_than: Collection[str] = ()) -> str:
     """`; 'x' lies there` for what lies in a folder under nearly the name of what is missing; empty if nothing does.
 
     A name that looks the same is told as that. Names in `other_than` are right themselves.
+
+    Args:
+        name: what is missing.
+        place: the folder.
+        other_than: names of other things that may lie there.
     """
     try:
         there = sorted(entry.name for entry in islice(place.iterdir(), MOST) if not is_system(entry.name))
@@ -113,7 +123,11 @@ def looks(name: str) -> str:
 
 
 def hardly_apart(one: str, other: str) -> str:
-    """Says in what alone two names differ that look the same; empty if they look different, or are the same."""
+    """Says in what alone two names differ that look the same; empty if they look different, or are the same.
+
+    Args:
+        one, other: the names.
+    """
     if one == other or looks(one) != looks(other):
         return ""
     if unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other):

@@ -144,6 +144,10 @@ def compare(
 
     Counts must be equal, except where another processor trained. Of answers, so must the images be that are right.
     Where one has no result, both must have failed, for the same kind of reason.
+
+    Args:
+        then, now: the records.
+        outputs_then, outputs_now: their raw outputs, by name.
     """
     if then.status != "ok" or now.status != "ok":
         return Agreement([], {}, ends=(then, now))

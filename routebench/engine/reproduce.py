@@ -297,6 +297,10 @@ def named_plugins(record: Record) -> tuple[str, ...]:
 def with_plugins(record: Record, now: Mapping[str, Any]) -> tuple[list[str], Cell]:
     """Finds what differs now, and the run to execute; another process imports the plug-ins.
 
+    Args:
+        record: as `read_record` gives it.
+        now: the provenance that `prepare` gives.
+
     Raises:
         UserError: one is not there, does not import, or ended that process.
     """
@@ -317,7 +321,12 @@ def _look_with(record: Record, now: Mapping[str, Any], plugins: Sequence[str]) -
 
 
 def differences(record: Record, now: Mapping[str, Any]) -> list[str]:
-    """One line for each difference that may change numbers."""
+    """One line for each difference that may change numbers.
+
+    Args:
+        record: as `read_record` gives it.
+        now: the provenance that `look` or `prepare` gives.
+    """
     then = record.provenance
     return [
         *_code_differences(record),
@@ -417,7 +426,12 @@ def run_again(cell: Cell, folder: Path, now: Mapping[str, Any]) -> Record:
 
 
 def arrays_beside(file: Path, cell: str) -> dict[str, Any]:
-    """The raw outputs of a record in a results folder; empty if it has none. Damage is logged as a warning."""
+    """The raw outputs of a record in a results folder; empty if it has none. Damage is logged as a warning.
+
+    Args:
+        file: the record's file.
+        cell: the key of its run.
+    """
     if file.resolve().parent.name != "records":
         return {}
     store = Store(file.resolve().parent.parent)

@@ -68,7 +68,12 @@ def _broke(record: Record) -> bool:
 
 
 def with_repeats(plan: Plan, store: Store) -> Plan:
-    """The plan with repeats of every configuration's best trials; as it is while trials are missing."""
+    """The plan with repeats of every configuration's best trials; as it is while trials are missing.
+
+    Args:
+        plan: a plan of trials.
+        store: the results folder.
+    """
     tuning = plan.suite.tuning
     if tuning is None or tuning.finalists == 1:
         return plan
@@ -112,6 +117,10 @@ def told_of_kept(plan: Plan) -> str:
 
 def choose(plan: Plan, store: Store) -> ChosenSettings:
     """Chooses the settings of every configuration of a plan of trials, as `routebench.engine.suites.RULE` says.
+
+    Args:
+        plan: a plan of trials.
+        store: the results folder.
 
     Raises:
         UserError: some configuration has no trial, or fewer than those have whose settings are kept.
@@ -163,6 +172,9 @@ def choose_beside(plan: Plan, store: Store) -> ChosenSettings:
     So published results stay results of these settings. `rank` and `submit` use `choose`: a submission stands for
     itself, and names all its trials by one digest.
 
+    Args:
+        plan, store: as for `choose`.
+
     Raises:
         UserError: as `choose`.
     """
@@ -203,6 +215,10 @@ def at_ends(plan: Plan, settings: ChosenSettings) -> list[str]:
     """Tells of numbers whose best lies at an end of what was tried, and so perhaps beyond it; a line each.
 
     Only hyperparameters that configurations share, and of which three or more values were tried.
+
+    Args:
+        plan: a plan of trials.
+        settings: what was chosen from them.
     """
     points = [(cell.identity.tuning or {}).get("point", {}) for cell in plan.cells]
     lines = []

@@ -18,6 +18,10 @@ FORMATS = {"csv": ".csv", "parquet": ".parquet", "markdown": ".md", "latex": ".t
 def format_named(name: str | None, output: Path | None) -> str:
     """The format asked for, or the one that the ending of the file stands for.
 
+    Args:
+        name: the format asked for; None for none.
+        output: the file; None for none.
+
     Raises:
         UserError: it is unknown, the ending stands for another, or neither says which.
     """

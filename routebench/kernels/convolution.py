@@ -84,7 +84,11 @@ class Transforms(NamedTuple):
 
 
 def pays(images: Tensor, weight: Tensor, stride: int) -> bool:
-    """Tells whether `convolve` pays: on a processor, in single precision, and with far fewer multiplications."""
+    """Tells whether `convolve` pays: on a processor, in single precision, and with far fewer multiplications.
+
+    Args:
+        images, weight, stride: as for `convolve`.
+    """
     if images.device.type != "cpu" or images.dtype != torch.float32 or weight.dtype != torch.float32:
         return False
     if images.dim() != 4 or torch.is_autocast_enabled("cpu") or is_transformed() or wished() == "reference":
@@ -105,7 +109,13 @@ def convolve(
     weight: Float[Tensor, "parent channel row column"],
     stride: int,
 ) -> Float[Tensor, "batch parent rows columns"]:
-    """`torch.nn.functional.conv2d` without padding, to rounding; the result's channels lie last in memory."""
+    """`torch.nn.functional.conv2d` without padding, to rounding; the result's channels lie last in memory.
+
+    Args:
+        images: (batch, channel, height, width).
+        weight: (parent, channel, row, column).
+        stride: step of the window, down and across alike.
+    """
     found: Tensor = _Convolution.apply(images, weight, stride)  # type: ignore[no-untyped-call]
     return found
 

@@ -38,7 +38,11 @@ def obstacle(given: Sweep) -> str:
 
 @cache
 def missing(child_pose: int, pose: int, side: int) -> str:
-    """Reason why there is no kernel for a pose size on this machine; empty if there is one. Compiles it if need be."""
+    """Reason why there is no kernel for a pose size on this machine; empty if there is one. Compiles it if need be.
+
+    Args:
+        child_pose, pose, side: as for `compiler.library`.
+    """
     try:
         library(child_pose, pose, side)
     except NoCompiler as error:

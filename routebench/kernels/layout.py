@@ -15,6 +15,10 @@ def pack(values: Tensor, kernel: ctypes.CDLL) -> Tensor:
     """Packs (image, ...) to (block, ..., image in the block), in single precision; the last block ends in zeros.
 
     The kernel goes through both arrays in order, which is several times faster than a transposed copy in torch.
+
+    Args:
+        values: (image, ...).
+        kernel: the compiled kernel.
     """
     values = values.detach().to(torch.float32).contiguous()
     images, *rest = values.shape
@@ -26,7 +30,13 @@ def pack(values: Tensor, kernel: ctypes.CDLL) -> Tensor:
 
 
 def unpack(values: Tensor, images: int, kernel: ctypes.CDLL) -> Tensor:
-    """Unpacks (block, ..., image in the block) to (image, ...)."""
+    """Unpacks (block, ..., image in the block) to (image, ...).
+
+    Args:
+        values: (block, ..., image in the block).
+        images: number of images.
+        kernel: the compiled kernel.
+    """
     plain = values.new_empty(images, *values.shape[1:-1])
     _rearrange(kernel.unpack_images, values.contiguous(), plain, plain.shape)
     return plain

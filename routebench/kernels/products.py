@@ -28,7 +28,12 @@ Product = Callable[[Sweep, Tensor], Tensor]
 
 
 def aggregate(given: Sweep, coupling: Float[Tensor, "#lane child parent"]) -> Float[Tensor, "lane parent pose"]:
-    """sum_i R_ij V_ij. A coupling common to all lanes goes into the weights, and the rest is one matrix product."""
+    """sum_i R_ij V_ij. A coupling common to all lanes goes into the weights, and the rest is one matrix product.
+
+    Args:
+        given: the sweep whose votes are summed.
+        coupling: (lane, child, parent), or (1, child, parent) for all lanes.
+    """
     if given.is_shared:
         return _of_shared(given, coupling)
     if len(coupling) == 1:
@@ -41,7 +46,12 @@ def aggregate(given: Sweep, coupling: Float[Tensor, "#lane child parent"]) -> Fl
 
 
 def agreement(given: Sweep, vectors: Float[Tensor, "lane parent pose"]) -> Float[Tensor, "lane child parent"]:
-    """The dot product of each vote with its parent's vector."""
+    """The dot product of each vote with its parent's vector.
+
+    Args:
+        given: the sweep whose votes are compared.
+        vectors: those of the parents, (lane, parent, pose).
+    """
     if given.is_shared:
         return _with_shared(given, vectors)
     return _tiled(_dot, given, vectors)

@@ -33,6 +33,7 @@ def dense(given: Sweep, watch: Watch | None = None, stored: Tensor | None = None
     """The sweep as the formulas have it: every vote of every lane in memory.
 
     Args:
+        given: the sweep.
         watch: called with the coupling (lane, child, parent); it may give another one in its place.
         stored: what `votes` made of the same children; None to make them here.
     """
@@ -76,12 +77,22 @@ def votes(given: Sweep) -> Float[Tensor, "lane parent child pose"]:
 
 
 def dot(apart: Tensor, poses: Tensor) -> Float[Tensor, "lane parent child"]:
-    """The dot product of every vote (lane, parent, child, pose) with its parent's vector (lane, parent, pose)."""
+    """The dot product of every vote (lane, parent, child, pose) with its parent's vector (lane, parent, pose).
+
+    Args:
+        apart: the votes.
+        poses: the vectors.
+    """
     return torch.matmul(apart, poses[..., None])[..., 0]
 
 
 def weigh(weighted: Tensor, apart: Tensor) -> Float[Tensor, "lane parent pose"]:
-    """The sum over children of votes (lane, parent, child, pose) times coupling (lane, child, parent)."""
+    """The sum over children of votes (lane, parent, child, pose) times coupling (lane, child, parent).
+
+    Args:
+        weighted: the coupling, times the weights of children that have some.
+        apart: the votes.
+    """
     return torch.matmul(weighted.permute(0, 2, 1)[:, :, None], apart)[:, :, 0]
 
 
@@ -92,7 +103,13 @@ def in_lanes(given: Sweep) -> Float[Tensor, "lane child pose_in"]:
 
 
 def over_children(given: Sweep, poses: Tensor, weight: Tensor) -> Float[Tensor, "lane parent pose"]:
-    """The sum over children of their poses (lane, child, pose in) times weights, without any votes."""
+    """The sum over children of their poses (lane, child, pose in) times weights, without any votes.
+
+    Args:
+        given: the sweep, which says whether poses are matrices.
+        poses: poses by lane.
+        weight: (child, parent, pose in, pose out), or of fewer children, which others share.
+    """
     total: Tensor
     if len(weight) < poses.shape[1]:
         places = poses.shape[1] // len(weight)
@@ -179,6 +196,11 @@ def pull(given: Sweep, of_sums: Sequence[Tensor | None], wanted: Sequence[str]) 
     """Gradients of the wanted tensors of a sweep, from those of its sums; votes are stored.
 
     In grad mode, the result can be differentiated again.
+
+    Args:
+        given: the sweep.
+        of_sums: the gradient of each of `Sums`; None for a sum without.
+        wanted: some of `INPUTS`.
     """
     again = torch.is_grad_enabled()
     with torch.enable_grad():  # for aliases, so that ways from one input to another outside the sweep do not count
@@ -216,7 +238,14 @@ def _tile(given: Sweep, images: slice) -> Sweep:
 
 
 def part(name: str, value: Tensor, images: slice, positions: int) -> Tensor:
-    """The part of a value that belongs to some images, as a view."""
+    """The part of a value that belongs to some images, as a view.
+
+    Args:
+        name: one of `INPUTS`.
+        value: that input of the sweep, for all images.
+        images: the range of images.
+        positions: lanes of each image.
+    """
     if name in ("weight", "offset"):  # all images have them in common
         return value
     scale = 1 if name == "children" else positions

@@ -33,6 +33,10 @@ class Standardise(nn.Module):
 def grid_after(shape: tuple[int, int, int], *windows: tuple[int, int, int]) -> tuple[int, int]:
     """Height and width that are left of images after convolutions, each given as (kernel, stride, padding).
 
+    Args:
+        shape: (channels, height, width) of the images.
+        windows: (kernel, stride, padding) of each convolution.
+
     Raises:
         ValueError: nothing is left.
     """
@@ -45,7 +49,12 @@ def grid_after(shape: tuple[int, int, int], *windows: tuple[int, int, int]) -> t
 
 
 def simple_backbone(channels: int, maps: int) -> nn.Sequential:
-    """Conv 3x3 stride 2 and ReLU, on half the grid (Tsai et al. 2020, tables 8 and 9)."""
+    """Conv 3x3 stride 2 and ReLU, on half the grid (Tsai et al. 2020, tables 8 and 9).
+
+    Args:
+        channels: channels of the images.
+        maps: number of maps that go out.
+    """
     return nn.Sequential(Standardise(channels), nn.Conv2d(channels, maps, 3, 2, padding=1), nn.ReLU())
 
 
@@ -54,19 +63,34 @@ def resnet_backbone(channels: int, maps: int = 128) -> nn.Sequential:
 
     The paper gives each of the last four blocks stride 2, which would leave 2 x 2 of 32 x 32; in the authors' code, and
     here, only the first of them has it, which leaves the 16 x 16 of the paper.
+
+    Args:
+        channels: channels of the images.
+        maps: number of maps that go out.
     """
     return nn.Sequential(stem(channels), residual_stage(64, 64, 3), residual_stage(64, maps, 4, stride=2))
 
 
 def stem(channels: int, maps: int = 64) -> nn.Sequential:
-    """Standardised pixels, conv 3x3 to some channels, batch norm and ReLU, on the grid of the image."""
+    """Standardised pixels, conv 3x3 to some channels, batch norm and ReLU, on the grid of the image.
+
+    Args:
+        channels: channels of the images.
+        maps: number of maps that go out.
+    """
     return nn.Sequential(
         Standardise(channels), nn.Conv2d(channels, maps, 3, padding=1, bias=False), nn.BatchNorm2d(maps), nn.ReLU()
     )
 
 
 def residual_stage(maps_in: int, maps: int, blocks: int, *, stride: int = 1) -> nn.Sequential:
-    """Residual blocks one after the other, the first of which has the stride."""
+    """Residual blocks one after the other, the first of which has the stride.
+
+    Args:
+        maps_in, maps: numbers of maps that come in and go out.
+        blocks: number of blocks.
+        stride: step of the first block.
+    """
     first = ResidualBlock(maps_in, maps, stride)
     return nn.Sequential(first, *(ResidualBlock(maps, maps) for _ in range(blocks - 1)))
 

@@ -47,7 +47,11 @@ def capsnet(
 @models.register("capsnet-reconstruction")
 @facts(source=SABOUR, stated_parameters=8_200_000)
 def capsnet_reconstruction(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """`capsnet` with the decoder, as published."""
+    """`capsnet` with the decoder, as published.
+
+    Args:
+        routing, shape, classes: as for `capsnet`.
+    """
     return capsnet(routing, shape, classes, decoder=True)
 
 
@@ -65,9 +69,11 @@ def capsnet_small(
 ) -> CapsuleNetwork:
     """Conv 5x5 stride 2, 32 channels; 8 types of primary capsules of 8, conv 5x5 stride 2; class capsules of 16.
 
-    128 primary capsules on 28 x 28 images. Arguments as for `capsnet`, and
+    128 primary capsules on 28 x 28 images.
 
     Args:
+        routing, classes, decoder, start: as for `capsnet`.
+        shape: (channels, height, width) of the images; at least 13 x 13.
         weight_std: standard deviation of the initial transformation matrices; 0.3 makes up for the ninth part of
             children that add up to a parent.
         presence: how primary capsules arise: `length`, by squashing; `batch-norm`, as in the networks of self-routing
@@ -83,7 +89,11 @@ def capsnet_small(
 @models.register("capsnet-small-reconstruction")
 @facts(source="capsnet-small with a decoder a quarter as wide as that of Sabour et al. 2017")
 def capsnet_small_reconstruction(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """`capsnet-small` with a small reconstruction network, 128 - 256 - pixels."""
+    """`capsnet-small` with a small reconstruction network, 128 - 256 - pixels.
+
+    Args:
+        routing, shape, classes: as for `capsnet-small`.
+    """
     network = capsnet_small(routing, shape, classes)
     network.decoder = Decoder(classes * 16, shape, hidden=(128, 256))
     return network
@@ -97,6 +107,11 @@ def capsnet_intermediate(
     """`capsnet` with `middle` capsules of 8 between primary and class capsules, routed by the same method.
 
     Weights of both capsule layers start as in Tsai et al. 2020, because few children feed the class capsules here.
+
+    Args:
+        routing: makes the routing method of each capsule layer.
+        shape, classes: as for `capsnet`.
+        middle: number of capsules in between.
     """
     return _capsnet(routing, shape, classes, middle=middle, channels=256, types=32, kernel=9, stride=1, weight_std=None)
 
@@ -106,7 +121,12 @@ def capsnet_intermediate(
 def capsnet_small_intermediate(
     routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, middle: Count = 32
 ) -> CapsuleNetwork:
-    """`capsnet-small` with `middle` capsules of 8 between primary and class capsules, as in `capsnet-intermediate`."""
+    """`capsnet-small` with `middle` capsules of 8 between primary and class capsules, as in `capsnet-intermediate`.
+
+    Args:
+        routing, classes, middle: as for `capsnet-intermediate`.
+        shape: as for `capsnet-small`.
+    """
     return _capsnet(routing, shape, classes, middle=middle, channels=32, types=8, kernel=5, stride=2, weight_std=None)
 
 

@@ -50,12 +50,22 @@ class ControlCNN(PlainNetwork):
     source="baseline: the convolutions of `capsnet`, its size, no capsules", routed=False, title="CNN", colour="sand"
 )
 def cnn(shape: tuple[int, int, int], classes: int) -> ControlCNN:
-    """Matches `capsnet` in convolutions and, on 28 x 28 images of 10 classes, in size."""
+    """Matches `capsnet` in convolutions and, on 28 x 28 images of 10 classes, in size.
+
+    Args:
+        shape: (channels, height, width) of the images; at least 17 x 17.
+        classes: number of classes.
+    """
     return ControlCNN(shape, classes, channels=(256, 256), kernel=9, stride=1, hidden=159)
 
 
 @models.register("cnn-small")
 @facts(source="baseline: the convolutions of `capsnet-small`, its size, no capsules", routed=False)
 def cnn_small(shape: tuple[int, int, int], classes: int) -> ControlCNN:
-    """Matches `capsnet-small` in convolutions and, on 28 x 28 images of 10 classes, in size."""
+    """Matches `capsnet-small` in convolutions and, on 28 x 28 images of 10 classes, in size.
+
+    Args:
+        shape: (channels, height, width) of the images; at least 13 x 13.
+        classes: number of classes.
+    """
     return ControlCNN(shape, classes, channels=(32, 64), kernel=5, stride=2, hidden=159)

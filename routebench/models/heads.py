@@ -132,7 +132,12 @@ class TokenHead(nn.Module):
     source="baseline: a linear probe of the mean token", title="Linear probe", takes="tokens", shape=SHAPE, routed=False
 )
 def token_linear(shape: tuple[int, int], classes: int) -> TokenHead:
-    """The mean of all tokens, and a linear classifier."""
+    """The mean of all tokens, and a linear classifier.
+
+    Args:
+        shape: (tokens, numbers) of every item.
+        classes: number of classes.
+    """
     return TokenHead(shape[1], classes)
 
 
@@ -164,7 +169,13 @@ def token_mlp(shape: tuple[int, int], classes: int, *, types: Count = 4) -> Toke
     routed=False,
 )
 def token_attention(shape: tuple[int, int], classes: int, *, types: Count = 4) -> TokenHead:
-    """`token-mlp` with tokens weighted by the softmax of their products with a learned query."""
+    """`token-mlp` with tokens weighted by the softmax of their products with a learned query.
+
+    Args:
+        shape: (tokens, numbers) of every item.
+        classes: number of classes.
+        types: those of the `token-capsules` whose size it has.
+    """
     return TokenHead(shape[1], classes, hidden=_as_large(shape[1], classes, types), attends=True)
 
 

@@ -82,7 +82,12 @@ def capsnet_residual(
     source="baseline: the convolutions of `capsnet-residual`, its size, no capsules", shape=(3, 32, 32), routed=False
 )
 def cnn_residual(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
-    """Matches `capsnet-residual` in convolutions and, on 32 x 32 images of 10 classes, in size."""
+    """Matches `capsnet-residual` in convolutions and, on 32 x 32 images of 10 classes, in size.
+
+    Args:
+        shape: (channels, height, width) of the images; at least 9 x 9.
+        classes: number of classes.
+    """
     rows, columns = grid_after(shape, *SMALL)
     maps = TYPES * POSE_BELOW
     above = nn.Sequential(nn.Conv2d(64, maps, 3, 2), nn.ReLU(), nn.Flatten())

@@ -34,6 +34,12 @@ def expect_buildable(
     Nothing is computed, and no routing method is asked but one of routebench's own. A network that could be built is
     remembered while no code changes: torch imports its compiler for this, which takes a second.
 
+    Args:
+        name: name of a registered model.
+        shape: shape of the items.
+        classes: number of classes.
+        model_params: further arguments of the model.
+
     Raises:
         UserError: it cannot be built; see `routebench.models.build`.
     """
@@ -88,6 +94,10 @@ def smallest_side(name: str, shape: tuple[int, ...], classes: int, model_params:
     """Height and width of the smallest square images that a network takes, in pixels, from `shape`'s shorter side on.
 
     None where size is not what keeps it from being built.
+
+    Args:
+        name, classes, model_params: as for `expect_buildable`.
+        shape: (channels, height, width) of images; tokens have no such side.
     """
     if len(shape) != 3:
         return None

@@ -44,7 +44,11 @@ def log_constant(kappa: Float[Tensor, "*axes"], dimension: int) -> Float[Tensor,
 
 
 def log_peak(kappa: Float[Tensor, "*axes"], dimension: int) -> Float[Tensor, "*axes"]:
-    """log C_d(kappa) + kappa: the log-density at the mean direction, without the loss of digits of that sum."""
+    """log C_d(kappa) + kappa: the log-density at the mean direction, without the loss of digits of that sum.
+
+    Args:
+        kappa, dimension: as for `log_constant`.
+    """
     value: Tensor = _LogConstant.apply(kappa, _at_least_two(dimension), True)  # type: ignore[no-untyped-call]
     return value
 
@@ -68,6 +72,9 @@ def resultant_length(kappa: Float[Tensor, "*axes"], dimension: int) -> Float[Ten
     """A_d(kappa) = I_(d/2)(kappa) / I_(d/2-1)(kappa): the length of the distribution's mean vector, in [0, 1).
 
     Mardia and Jupp, Directional Statistics, 2000, equation 9.3.8. Differentiable by ordinary operations.
+
+    Args:
+        kappa, dimension: as for `log_constant`.
     """
     wide = kappa.double()
     raised, _ = _raised(wide, _at_least_two(dimension))

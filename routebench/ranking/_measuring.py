@@ -71,7 +71,12 @@ class Wanted:
         return [*head, *plugins, "--method", self.method, *others]
 
     def seeds_of(self, settings: Path, seeds: int) -> list[str]:
-        """The command that trains the first so many seeds with chosen settings."""
+        """The command that trains the first so many seeds with chosen settings.
+
+        Args:
+            settings: the file of the settings.
+            seeds: the number of seeds.
+        """
         board = self.board
         return self.command("suite", board.suite, board.preset, "--settings", str(settings), "--seeds", str(seeds))
 
@@ -231,7 +236,12 @@ def best_of(settings: ChosenSettings, label: str, board: Board) -> ChosenPoint:
 
 
 def part_of(store: Store, board: Board) -> Runs | None:
-    """A folder's runs of a board's suite, preset, data set and network; None where none was planned."""
+    """A folder's runs of a board's suite, preset, data set and network; None where none was planned.
+
+    Args:
+        store: the results folder.
+        board: the board.
+    """
     return board.among(open_folder(store.path).parts)
 
 

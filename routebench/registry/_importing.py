@@ -262,7 +262,12 @@ def _root_of(module: str, file: Path) -> Path:
 
 
 def in_folder(folder: Path, module: str) -> Path | None:
-    """Finds the file of a module below a folder by its dotted name; None if nothing has it."""
+    """Finds the file of a module below a folder by its dotted name; None if nothing has it.
+
+    Args:
+        folder: the folder.
+        module: the dotted name; empty for the folder's own.
+    """
     path = folder.joinpath(*module.split("."))
     for file in (path.with_suffix(".py"), path / "__init__.py") if module else (path / "__init__.py",):
         if file.is_file():

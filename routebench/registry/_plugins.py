@@ -158,6 +158,10 @@ class Extensions:
     def declare(self, name: str, measure: object) -> None:
         """Enters what is known of a measure. A program, such as a notebook, may change what it has entered.
 
+        Args:
+            name: name of the measure.
+            measure: what is known of it.
+
         Raises:
             UserError: the name is taken.
         """
@@ -199,7 +203,12 @@ class Extensions:
         return tuple(name for kind in ("methods", "models") for name in self.registries[kind].of(origin))
 
     def named_beside(self, entry: object, names: Collection[str]) -> list[Callable[..., Any]]:
-        """The parts that whoever has registered an object has registered under some of these names."""
+        """The parts that whoever has registered an object has registered under some of these names.
+
+        Args:
+            entry: the object.
+            names: the names.
+        """
         registries = self.registries.values()
         origins = {registry.origin(name) for registry in registries for name in registry.names_of(entry)} - {SHIPPED}
         of_program = any(origin.startswith(OF_MODULE) for origin in origins)  # whose modules know each other
@@ -254,7 +263,11 @@ class Extensions:
         return self.suites.files()
 
     def import_file(self, path: Path, root: Path | None = None) -> ModuleType:
-        """Imports a file as `_importing.import_file` does: it can import files beside it and others."""
+        """Imports a file as `_importing.import_file` does: it can import files beside it and others.
+
+        Args:
+            path, root: as for `_importing.import_file`.
+        """
         return import_file(path, self._folders, root)
 
     def claims(self) -> list[tuple[Path, Callable[[], ModuleType]]]:

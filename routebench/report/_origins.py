@@ -103,7 +103,14 @@ class Origins:
 
 
 def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_samples: int | None) -> Origins:
-    """Collects the origins from the records of a part, failed runs included."""
+    """Collects the origins from the records of a part, failed runs included.
+
+    Args:
+        runs: the runs of the part.
+        plan: the newest plan of the part.
+        records: its records.
+        test_samples: number of test images; None where it is unknown.
+    """
     identities = [record.identity for record in records]
     kinds = {exact_bytes({**record.provenance, **dict.fromkeys(HIDDEN)}): record.provenance for record in records}
     several = _of_several_codes(records)
@@ -140,7 +147,13 @@ def _tunings(plan: Mapping[str, Any]) -> Sequence[PlannedTuning]:
 
 
 def lines_of(runs: Runs, plan: Mapping[str, Any], origins: Origins) -> list[str]:
-    """Lines for the comment above a table: suite, data, code, machine, command."""
+    """Lines for the comment above a table: suite, data, code, machine, command.
+
+    Args:
+        runs: the runs of the part.
+        plan: the newest plan of the part.
+        origins: as `origins_of` gives them.
+    """
     facts = [*origins.made, *origins.recipe, *origins.provenance]
     lines = [
         f"suite: {runs.suite}, version {plan.get('suite_version', 'unknown')}, preset {runs.preset}",

@@ -45,6 +45,10 @@ class NetworkAnswer:
 def answers(folder: Folder, suite: str | None = None, preset: str | None = None) -> list[NetworkAnswer]:
     """The newest matching plan's answer on each of its networks.
 
+    Args:
+        folder: the results folder.
+        suite, preset: names; None for any.
+
     Raises:
         UserError: nothing of that suite and preset was planned in the folder.
     """

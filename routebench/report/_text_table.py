@@ -10,6 +10,10 @@ def cells_of(analysis: Analysis, places: Sequence[int]) -> tuple[tuple[TextCell,
     """The texts of all rows, in the columns at some places; of those that may be the best, one is bold.
 
     It is the number that orders the rows, or else the first column.
+
+    Args:
+        analysis: the analysis, with its table.
+        places: places of columns, from 0.
     """
     keys = [analysis.printed_columns[place].key for place in places]
     bold = places[keys.index("mean") if "mean" in keys else 0]

@@ -23,6 +23,11 @@ def expect_known(spec: Spec) -> None:
 
 
 def expect_few_iterations(where: str, steps: Any) -> None:
-    """Raises UserError for a T that no machine gets through; what is no integer is refused elsewhere."""
+    """Raises UserError for a T that no machine gets through; what is no integer is refused elsewhere.
+
+    Args:
+        where: the place of the value, for the message.
+        steps: T, as given.
+    """
     if isinstance(steps, int) and steps > MOST_ITERATIONS:
         raise UserError(f"{where}: expected at most {MOST_ITERATIONS:,} iterations, got {steps:,}")

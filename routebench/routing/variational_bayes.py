@@ -193,6 +193,12 @@ class VariationalBayesRouting(IterativeRouting):
 def expected_log_determinant(
     nu: Float[Tensor, "*axes"], log_inverse: Float[Tensor, "*axes"], pose: int
 ) -> Float[Tensor, "*axes"]:
-    """E ln|Lambda| of a Wishart with nu degrees of freedom, more than pose - 1; `log_inverse` is ln|Psi^-1|."""
+    """E ln|Lambda| of a Wishart with nu degrees of freedom, more than pose - 1; `log_inverse` is ln|Psi^-1|.
+
+    Args:
+        nu: degrees of freedom.
+        log_inverse: ln|Psi^-1|, of the same shape.
+        pose: rows of Lambda.
+    """
     lost = torch.arange(pose, device=nu.device, dtype=nu.dtype)
     return torch.digamma((nu[..., None] - lost) / 2).sum(dim=-1) + pose * math.log(2) - log_inverse

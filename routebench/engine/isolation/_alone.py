@@ -87,6 +87,11 @@ def import_plugin(spec: str) -> Mapping[str, list[str]]:
 def with_plugins(plugins: Sequence[str], function: Callable[..., Any], *arguments: Any, gives: Any = None) -> Any:
     """Calls a function; if it loads plug-ins, in its own process, because they may end it. `gives` as for `alone`.
 
+    Args:
+        plugins: files or modules; empty for none.
+        function, arguments: the function, and what it is called with.
+        gives: as for `alone`.
+
     Raises:
         UserError: the function raised it, or that process ended.
     """

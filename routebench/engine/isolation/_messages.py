@@ -96,6 +96,10 @@ def plain(value: Any) -> Any:
 def taken(kind: Any, value: Any) -> Any:
     """The value that `plain` was given, of the type that an annotation names.
 
+    Args:
+        kind: the annotation of its type.
+        value: as the message has it.
+
     Raises:
         Unreadable: it is of another type.
     """

@@ -147,7 +147,12 @@ class Isolated:
 
 
 def wait_for(processes: Sequence[Isolated], seconds: float | None) -> bool:
-    """Waits until one of several processes sends a message or ends; False if none did in time."""
+    """Waits until one of several processes sends a message or ends; False if none did in time.
+
+    Args:
+        processes: the processes.
+        seconds: the longest wait; None for no end.
+    """
     ends = [end for process in processes for end in (process._receiver, process._process.sentinel)]
     return bool(wait(ends, seconds))
 
@@ -156,6 +161,10 @@ def send(kind: str, content: Any) -> None:
     """Sends a message from an isolated process to its starter; does nothing in any other.
 
     A process whose starter was killed ends here, without a word: nobody listens.
+
+    Args:
+        kind: the kind of message.
+        content: what `plain` takes.
 
     Raises:
         TypeError: the content has a part that no message holds.

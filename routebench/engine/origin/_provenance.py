@@ -125,7 +125,12 @@ def _package_hash(folder: Path) -> str:
 
 
 def files_hash(files: Iterable[Path], folder: Path) -> str:
-    """16 hex digits of the content of files, and of their paths from a folder, wherever that lies."""
+    """16 hex digits of the content of files, and of their paths from a folder, wherever that lies.
+
+    Args:
+        files: their paths.
+        folder: the folder that paths are told from.
+    """
     named = {file: Path(os.path.relpath(file, folder)).as_posix() for file in sorted({*files})}
     told = "\n".join(f"{name} {content_hash(file)}" for file, name in named.items())
     return hashlib.sha256(encoded(told)).hexdigest()[:16]

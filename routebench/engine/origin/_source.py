@@ -82,7 +82,12 @@ def files_behind(files: Iterable[Path]) -> set[Path]:
 
 
 def fit_code(model: Callable[..., Any], method: Callable[..., Any] | None) -> list[Callable[..., Any] | str]:
-    """The code behind a trained model, for `source_hash`: the training loop, the network, its builder, the routing."""
+    """The code behind a trained model, for `source_hash`: the training loop, the network, its builder, the routing.
+
+    Args:
+        model: the network's builder.
+        method: the routing method; None for a network without.
+    """
     code: list[Callable[..., Any] | str] = ["routebench.training", "routebench.models.build", model]
     return code if method is None else [*code, method]
 

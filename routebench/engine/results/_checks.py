@@ -129,7 +129,12 @@ def _range_of(name: str, unit: str) -> tuple[float, float]:
 
 
 def is_plain(value: Any, depth: int = DEPTH) -> bool:
-    """Scalars in nested tables and lists, up to a depth."""
+    """Scalars in nested tables and lists, up to a depth.
+
+    Args:
+        value: as JSON has it.
+        depth: how deep tables and lists may be.
+    """
     if isinstance(value, list | dict):
         inner = value.values() if isinstance(value, dict) else value
         return depth > 0 and all(is_plain(one, depth - 1) for one in inner)

@@ -35,7 +35,12 @@ ASIDE = re.compile(r"(?P<name>.+)\.\d+\.\d+")
 
 
 def other_schema(folder: Path, found: Any) -> UserError:
-    """The error for a folder that another version wrote."""
+    """The error for a folder that another version wrote.
+
+    Args:
+        folder: the folder.
+        found: the version that it has.
+    """
     way = "use another folder with --results, or the routebench that wrote it"
     if is_whole(found) and found < SCHEMA:
         way = f"`routebench migrate {shlex.quote(str(folder))} -o FOLDER` takes its results over"

@@ -89,6 +89,10 @@ def pack(results: Path, folder: Path, *, networks: bool = False) -> int:
 def unpack(packed: Path, folder: Path) -> int:
     """Unpacks the files of a pack into a results folder, to which runs can be added; returns their number.
 
+    Args:
+        packed: the folder of the pack.
+        folder: the results folder.
+
     Raises:
         UserError: `packed` is incomplete, or `folder` holds results or cannot be written.
     """

@@ -53,7 +53,12 @@ def is_plan(content: Mapping[str, Any]) -> bool:
 
 
 def without(plan: Mapping[str, Any], runs: Container[str]) -> dict[str, Any]:
-    """The plan without some runs, by key. Its name says which it has, so that a call can make the whole plan again."""
+    """The plan without some runs, by key. Its name says which it has, so that a call can make the whole plan again.
+
+    Args:
+        plan: a plan as its file has it.
+        runs: keys of those to leave out.
+    """
     left = [cell for cell in plan["cells"] if cell["cell"] not in runs]
     if len(left) == len(plan["cells"]):
         return dict(plan)

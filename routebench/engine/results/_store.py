@@ -143,7 +143,15 @@ class Store:
             raise other_schema(self.path, found)
 
     def write_plan(self, name: str, content: Mapping[str, Any]) -> Path:
-        """Writes a plan, newer than all others whatever the clock says."""
+        """Writes a plan, newer than all others whatever the clock says.
+
+        Args:
+            name: its name, which is that of its file.
+            content: its content, as JSON holds it.
+
+        Returns:
+            the path of its file.
+        """
         file = self.path / "plans" / f"{name}.json"
         with told_when_full(file.parent), self.lock("plans", "sequence"):
             newest = max((head.get("sequence", 0) for head in self.plan_heads()), default=0)
@@ -152,6 +160,10 @@ class Store:
 
     def write_record(self, record: Record, arrays: Mapping[str, "torch.Tensor"]) -> None:
         """Writes a finished run: first its arrays, then its record with their checksums, each atomically.
+
+        Args:
+            record: the record, without checksums.
+            arrays: raw outputs by name; empty for none.
 
         Raises:
             StoreFull: the disk is full.
@@ -244,7 +256,13 @@ class Store:
         return found
 
     def tell_fault(self, key: str, name: str, fault: str) -> None:
-        """Warns of an array among a run's raw outputs that is left out."""
+        """Warns of an array among a run's raw outputs that is left out.
+
+        Args:
+            key: key of the run.
+            name: name of the array.
+            fault: the fault, in words.
+        """
         self._reader.warn(f"arrays/{key}.safetensors is damaged: {name}: {fault}; it is left out")
 
     def verify(self) -> tuple[int, int]:
@@ -337,7 +355,12 @@ class Store:
         return FileLock(file)
 
     def try_lock(self, kind: str, key: str, patience: float = 0.0) -> FileLock | None:
-        """The lock, held; None if another process still holds it after some seconds."""
+        """The lock, held; None if another process still holds it after some seconds.
+
+        Args:
+            kind, key: as for `lock`.
+            patience: seconds to wait.
+        """
         lock = self.lock(kind, key)
         try:
             with told_when_full(self.path / "locks"):
@@ -448,7 +471,12 @@ class Store:
         return notes_of(self._reader, key)
 
     def set_aside(self, file: Path, why: str = UNREADABLE) -> None:
-        """Moves a damaged file to `damaged/`, with a warning."""
+        """Moves a damaged file to `damaged/`, with a warning.
+
+        Args:
+            file: its path.
+            why: the reason, for the warning.
+        """
         self._reader.set_aside(file, why=why)
 
 

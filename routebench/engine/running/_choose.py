@@ -86,6 +86,10 @@ def each_gpu(device: str) -> tuple[str, ...]:
 def choose_backend(wanted: str, device: str) -> str:
     """Checks and returns the requested back end.
 
+    Args:
+        wanted: name of the back end.
+        device: name of the device.
+
     Raises:
         UserError: it does not work here.
     """

@@ -202,7 +202,12 @@ class StoreContext:
         return watch
 
     def load(self, request: FitRequest, key: str) -> Fit | None:
-        """The fit on disk; None if there is none. Damaged or changed files are set aside."""
+        """The fit on disk; None if there is none. Damaged or changed files are set aside.
+
+        Args:
+            request: what was trained.
+            key: its key, as `fit_key` gives it.
+        """
         weights = self._folder(key) / "weights.safetensors"
         content = self.store.fit_notes(key)
         if content is None or not self._unchanged(weights.parent, content.get("files", {})):
@@ -348,7 +353,12 @@ def fit_key(request: FitRequest) -> str:
 
 
 def key_of_fit(request: Mapping[str, Any], fingerprint: str) -> str:
-    """The same as `fit_key`, for a request as its file has it."""
+    """The same as `fit_key`, for a request as its file has it.
+
+    Args:
+        request: as a fit's file has it.
+        fingerprint: that of the data set.
+    """
     known = {**request, "training": request["recipe"], "fingerprint": fingerprint}
     del known["recipe"]
     parts = NamedParts(**{name: known[name] for name in ("model", "data", "method", "model_params", "training")})

@@ -69,14 +69,24 @@ class Follower:
         return self.progress()
 
     def finished(self, cell: Cell, record: Record) -> Progress:
-        """Takes note of a finished run."""
+        """Takes note of a finished run.
+
+        Args:
+            cell: the run.
+            record: its record.
+        """
         self.left.pop(cell.key, None)
         self.stages = {key: stage for key, stage in self.stages.items() if key in self.left}
         seconds = float(record.provenance.get("seconds") or 0.0)
         return self.progress(f"{cell}: {_outcome(record, seconds)}", record)
 
     def progress(self, finished: str = "", record: Record | None = None) -> Progress:
-        """Progress of the call now."""
+        """Progress of the call now.
+
+        Args:
+            finished: a line on the run that has just finished; empty for none.
+            record: the record of that run.
+        """
         done = self.total - len(self.left)
         share = (done + self._running()) / max(self.total, 1)
         return Progress(self.suite, done, self.total, share, self.time_left(), finished, record, self.preset)
@@ -100,7 +110,12 @@ class Follower:
 
 
 def follow(follower: Follower, tell: Callable[[Progress], None]) -> Listener:
-    """A listener that reports every finished run, and once a second the progress of the others."""
+    """A listener that reports every finished run, and once a second the progress of the others.
+
+    Args:
+        follower: knows the runs of the call.
+        tell: takes each progress.
+    """
     advance = once_a_second(tell)
     return Listener(
         advanced=lambda stages: advance(follower.advanced(stages)),

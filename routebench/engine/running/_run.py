@@ -116,6 +116,12 @@ def run_cells(queue: Queue, store: Store, config: RunConfig, listener: Listener)
     """Executes the runs of a queue as `config` says, and returns their records in the order of finishing.
 
     Where `config` tells no provenance, records have that of this call.
+
+    Args:
+        queue: the runs.
+        store: the results folder.
+        config: how they are executed.
+        listener: is told of each.
     """
     config = config if config.origin else replace(config, origin=_origin(config))
     records = []

@@ -176,6 +176,11 @@ def prepare(options: SuiteOptions, *, dry_run: bool = False, baselines: tuple[st
     With `dry_run`, files of data sets need not be there, a step of what is to be trained is measured, and the call
     cannot be run. With `baselines`, these alone run beside the methods, in their plain form.
 
+    Args:
+        options: options of the call.
+        dry_run: see above.
+        baselines: see above; empty for those of the suite.
+
     Raises:
         UserError: an option is wrong, or impossible on this machine.
     """

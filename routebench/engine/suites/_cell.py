@@ -89,7 +89,13 @@ class Cell:
 
 
 def cell_of(identity: Identity, broken: str = "", code: Code | None = None) -> Cell:
-    """The run of an identity, with its method's defaults and the plug-ins that it needs."""
+    """The run of an identity, with its method's defaults and the plug-ins that it needs.
+
+    Args:
+        identity: the identity.
+        broken: the reason why it cannot be run; empty for none.
+        code: the code behind it; None where that is not asked for.
+    """
     is_known = identity.routed and identity.method in routing
     defaults = plain(hyperparameters_of(identity.method)) if is_known else {}
     given = identity.method_params
@@ -99,7 +105,12 @@ def cell_of(identity: Identity, broken: str = "", code: Code | None = None) -> C
 
 
 def code_behind(identity: Identity, *, shipped: bool = True) -> Code:
-    """The code of a run's parts, as this process has loaded it; `shipped` as for `code_of`."""
+    """The code of a run's parts, as this process has loaded it; `shipped` as for `code_of`.
+
+    Args:
+        identity: the identity of the run.
+        shipped: as for `code_of`.
+    """
     parts = {kind: registry[name] for kind, registry, name in parts_of(identity)}
     code = [parts.pop("protocol"), *fit_code(parts.pop("model"), parts.pop("method", None)), *parts.values()]
     return code_of(

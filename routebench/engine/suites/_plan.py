@@ -111,6 +111,11 @@ class Plan:
 def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     """All runs, ordered so that every method is run once before any is run with a second seed.
 
+    Args:
+        suite: the suite.
+        preset_name: name of the preset.
+        choices: what the call asks for beside them.
+
     Raises:
         UserError: a name, a hyperparameter or an option is unknown, a value is not allowed, or the data set does not
             suit the suite; settings shall be tuned but the suite has no table for it, or chosen settings are missing.
@@ -187,6 +192,10 @@ def _unseeded(cell: Cell) -> str:
 
 def count_runs(suite: Suite, preset_name: str) -> int:
     """The number of runs of a preset as its file has it, without a look at data.
+
+    Args:
+        suite: the suite.
+        preset_name: name of the preset.
 
     Raises:
         UserError: it names what is not there.

@@ -124,6 +124,10 @@ class ChosenSettings:
     def read(cls, file: Path, suite: str) -> "ChosenSettings":
         """Reads the settings from a file for a suite.
 
+        Args:
+            file: its path.
+            suite: name of the suite.
+
         Raises:
             UserError: it is missing, holds something else than `write` writes, or has changed since.
         """
@@ -210,7 +214,12 @@ class ChosenSettings:
         return replace(choice, trials="" if trials == self.digest else trials)
 
     def of(self, identity: Identity, label: str) -> ChosenPoint | None:
-        """The point chosen for a configuration that tables name `label`; None if nothing was chosen."""
+        """The point chosen for a configuration that tables name `label`; None if nothing was chosen.
+
+        Args:
+            identity: a run of the configuration.
+            label: its label.
+        """
         wanted = label, identity.model, identity.iterations
         return next((choice for choice in self.choices if choice.entry == wanted), None)
 

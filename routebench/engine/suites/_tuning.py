@@ -208,7 +208,12 @@ def _sobol(study: int, count: int) -> NDArray[np.float64]:
 
 
 def settled(identity: Identity, point: Mapping[str, Any]) -> Identity:
-    """The identity with the values of a point in their places."""
+    """The identity with the values of a point in their places.
+
+    Args:
+        identity: the identity.
+        point: values by name, as a tuning table names them.
+    """
     training, model_params = dict(identity.training), dict(identity.model_params)
     method_params = dict(identity.method_params)
     for name, value in point.items():
