@@ -41,8 +41,6 @@ def modules():
     """Every public module of routebench, without commands, whose docstrings are their help."""
     for found in pkgutil.walk_packages(routebench.__path__, "routebench."):
         _, room, *inner = found.name.split(".")
-        if room in ("papers", "studies"):
-            continue
         is_missing = "triton" in found.name and find_spec("triton") is None
         if room != "commands" and not any(part.startswith("_") for part in (room, *inner)) and not is_missing:
             yield import_module(found.name)
