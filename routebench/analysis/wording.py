@@ -188,7 +188,7 @@ def in_lines(name: str, width: int = 30) -> str:
 
     Args:
         name: to be written.
-        width: most characters of a single line; where there are several, each has up to 10 more.
+        width: the most characters of a name that stays in one line.
     """
     if len(name) <= width:
         return name
