@@ -29,7 +29,7 @@ def gaussian_noise(pixels: Pixels, level: float, random: RandomState) -> Pixels:
 
 
 def shot_noise(pixels: Pixels, level: float, random: RandomState) -> Pixels:
-    """Counts so many photons at most.
+    """Counts photons, as many in the mean as a pixel is bright.
 
     Args:
         pixels: from 0 to 1.

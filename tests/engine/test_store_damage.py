@@ -350,6 +350,7 @@ VALUES = {
     "seconds before": ("fit_seconds", "s", -1.0), "a share of two": ("dead_share", "", 2),
     "an index below": ("gini", "", -0.1), "an integer": ("parameters", "count", -3),
     "a loss below its least": ("loss", "", -3.0), "an entropy below": ("coupling_entropy", "", -0.5),
+    "no number squared": ("train_loss", "", 1e200), "nor one's own": ("brightness", "lux", -1e200),
 }  # fmt: skip
 POSSIBLE = {
     "rounding below": ("t_score", "", -2.3e-16), "rounding above": ("accuracy", "%", 100.00001),

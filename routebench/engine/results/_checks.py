@@ -14,6 +14,8 @@ from routebench.plain import DEPTH, LARGEST
 Check = Callable[[Any], bool]
 SLACK = 1e-5
 """Relative distance of a value from its range that is rounding, as of float32."""
+LARGEST_VALUE = 1e100
+"""No measurement gives more, and sums of squares of such values are still numbers."""
 LONGEST = 1e10
 """Seconds: times that long are no measurement."""
 LOSSES = ("loss", "train_loss", "held_out_loss")
@@ -101,8 +103,8 @@ def beyond_range(record: Mapping[str, Any]) -> str:
     free = () if _loss_of(record) in NEVER_NEGATIVE and all(one["metric"] != ADDED for one in known) else LOSSES
     for metric in known:
         name, unit, value = metric["metric"], metric["unit"], metric["value"]
-        low, high = _range_of(name, unit)
-        if name not in free and not low <= value <= high:
+        low, high = (-math.inf, math.inf) if name in free else _range_of(name, unit)
+        if not max(low, -LARGEST_VALUE) <= value <= min(high, LARGEST_VALUE):
             return f"holds {name} {value:.6g}{unit and ' '}{unit}, which no measurement gives"
     if known and is_text(status := record.get("status")) and status != "ok":
         return f"holds {known[0]['metric']} of a run whose status is {status!r:.40}, and not 'ok'"
