@@ -224,14 +224,10 @@ class GenerativeCapsules(nn.Module):
             size: (height, width) of the images, in pixels.
         """
         like = self.sprites.raw_alphas
-        objects = Layer(
-            concrete_sample(
-                self.object_log_odds.to(like).expand(count, self.object_encoder.objects), self.temperature, generator
-            ),
-            self.object_deviation
-            * torch.randn(count, self.object_encoder.objects, POSE, generator=generator, device=like.device),
-        )
-        return self._made_by(objects, generator, size)
+        number = self.object_encoder.objects
+        presences = concrete_sample(self.object_log_odds.to(like).expand(count, number), self.temperature, generator)
+        noise = torch.randn(count, number, POSE, generator=generator, device=like.device, dtype=like.dtype)
+        return self._made_by(Layer(presences, self.object_deviation * noise), generator, size)
 
     @torch.no_grad()
     def sample_again(self, images: Batch, generator: Generator) -> Batch:
