@@ -195,7 +195,7 @@ def expect_place(path: Path, what: str, option: str = "-o", *, folder: bool = Fa
     if not why and folder and path.is_symlink() and nearest != target:
         why = "it is a link to nothing"
     if not why and nearest == target and not folder:
-        why = "it is a folder" if target.is_dir() else ""
+        why = "it is a folder" if target.is_dir() else "it is a link to itself" if target.is_symlink() else ""
         nearest = target.parent
     if not why and not nearest.is_dir():
         why = f"{_near(nearest, path)!r} is {kind_of(nearest.lstat())}"

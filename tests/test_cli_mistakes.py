@@ -135,16 +135,23 @@ IN_A_CIRCLE = [
     ("publish", "circle", "-o", "out"),
     ("reproduce", "a", "--results", "circle"),
     ("compare", "circle", "circle"),
+    ("export", PACK, "--format", "csv", "-o", "circle"),
+    ("compare", PACK, PACK, "-o", "circle"),
+    ("tune", "accuracy", "--dry-run", "-o", "circle"),
+    *((command, PACK, "-o", "circle.html") for command in ("report", "board")),
+    ("features", "efficientnet-lite0", "mnist5k", "-o", "circle.safetensors"),
+    ("new-method", "mine", "-o", "circle"),
 ]
 
 
-@pytest.mark.parametrize("arguments", IN_A_CIRCLE, ids=" ".join)
-def test_a_link_in_a_circle_is_one_line(call, tmp_path, arguments):
-    for name in ("circle", "circle.py", "circle.toml"):
+@pytest.mark.parametrize("arguments", IN_A_CIRCLE, ids=lambda call: " ".join(Path(word).name for word in call))
+def test_a_link_in_a_circle_is_one_line_and_stays(call, tmp_path, arguments):
+    for name in ("circle", "circle.py", "circle.toml", "circle.html", "circle.safetensors"):
         (tmp_path / name).symlink_to(name)
     code, out, error = call(*arguments)
     assert (code, out, error.count("\n")) == (2, "", 1)
     assert "circle" in error
+    assert all(path.is_symlink() for path in tmp_path.iterdir())
 
 
 FILE_IN_THE_WAY = [
@@ -174,6 +181,7 @@ FOLDERS = [
     ("suite", "accuracy", "--preset", "smoke", "--dry-run", "--results"),
     ("publish", PACK, "--unpack", "-o"),
     ("merge", PACK, PACK.parents[1] / "tests" / "packs" / "cost-quick", "-o"),
+    ("new-method", "mine", "-o"),
 ]
 
 

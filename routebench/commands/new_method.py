@@ -47,6 +47,7 @@ def command(name: str, folder: Path, plugins: tuple[str, ...]) -> None:
         "test_file": test.name,
     }
     texts = {file: _rendered("method.py.jinja", words), test: _rendered("test_method.py.jinja", words)}
+    atomic.expect_place(folder, "the method", folder=True)
     for path, text in texts.items():
         atomic.expect_place(path, "the method" if path == file else "its test")
         if path.exists() and text_in(path) != text:  # left by a call that was killed
