@@ -66,7 +66,7 @@ def write_board(
     if submissions is not None and not os.path.isdir(permitted(submissions)):  # noqa: PTH112  # of any name
         raise UserError(f"expected a folder of submissions, and {str(submissions)!r} is none")
     known = published(board, beside)
-    folders = sorted(file.parent for file in submissions.glob(f"*/{ABOUT}")) if submissions else []
+    folders = sorted(filter(_may_be_one, submissions.iterdir())) if submissions else []
     entries, left_out = [_of_published(row, known) for row in published_rows(known)], []
     for folder in folders:
         try:
@@ -93,6 +93,14 @@ def write_board(
     except OSError as error:
         raise UserError(f"the board cannot be written to {str(page)!r}: {error.strerror}; choose with -o") from error
     return count, left_out
+
+
+def _may_be_one(folder: Path) -> bool:
+    """Tells whether a folder is a submission, or may not be looked at, so that it is not left out in silence."""
+    try:
+        return os.path.lexists(permitted(folder / ABOUT))
+    except UserError:
+        return True
 
 
 def _pages_of(page: Path) -> set[str]:
