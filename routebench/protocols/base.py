@@ -260,5 +260,5 @@ def expect_one_label(protocol: str, data: Dataset[Any]) -> None:
     if data.test.multi_label:
         raise UserError(
             f"protocol {protocol}: expected a data set with one class per image, such as mnist5k, got {data.name}, "
-            "whose images may show several"
+            "whose images may show several; choose another data set"
         )

@@ -272,15 +272,17 @@ def test_ours_is_what_the_tests_think(place):
     assert json.dumps([1]) != OURS
 
 
-def test_a_submission_that_may_not_be_looked_at_is_not_left_out_in_silence():
+def test_a_submission_that_may_not_be_looked_at_is_not_left_out_in_silence(monkeypatch):
     with TemporaryDirectory() as folder:
-        for above in (Path(folder), closed := Path(folder) / "closed"):
+        own, cache = (Path(folder, name) for name in ("own", "cache"))
+        for above in (Path(folder), own, cache, closed := own / "closed"):
             above.mkdir(exist_ok=True)
             above.chmod(0o777)
-        call = ranking.board_of("quick"), Path(folder), Path(folder) / "board.html"
+        call = ranking.board_of("quick"), own, own / "board.html"
         assert ranking.write_board(*call) == (0, [])  # imports what nobody else may
         call[-1].unlink()
         closed.chmod(0)
+        monkeypatch.setenv("ROUTEBENCH_CACHE", str(cache))
         with without_rights():
             _, left_out = ranking.write_board(*call)
         closed.chmod(0o700)
