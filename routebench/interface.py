@@ -216,7 +216,7 @@ def write_page(
     """Writes the page as `write_report` does, with these plug-ins alone, whose process opens the folder itself.
 
     Args:
-        results: the folder's path, or the folder as it was opened.
+        results: path of the results folder, or the open folder.
         output: the page; None for `report.html` in the folder.
         plugins: files or modules.
         beside: another results folder, shown and tested beside these; None for none.

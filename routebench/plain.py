@@ -45,7 +45,7 @@ def fault_of(value: Any, key: str = "", depth: int = DEPTH) -> str:
     not equal itself, and tables and lists of these.
 
     Args:
-        value: as it was read, or given.
+        value: read from a file, or given by a caller.
         key: its place in a table, for the message; empty at the top.
         depth: how deep tables and lists may be.
     """

@@ -26,7 +26,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def few(names: Sequence[str], most: int = 5) -> str:
-    """`a, b and 7 more`: names in words, of which the first are written out.
+    """Names in one phrase, with the number of those that are not written out: `a, b and 7 more`.
 
     Args:
         names: all of them.

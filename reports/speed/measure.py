@@ -172,6 +172,8 @@ def _all(run: Run, only: tuple[str, ...], output: Path, repeats: int, *, beside:
         except Refused as error:
             click.echo(f"{name}: refused: {error}", err=True)
             refused.append(name)
+            if beside:
+                continue  # what was measured before stays
             rows = [{"part": "refused", "used": str(error)}]
         common = {"case": name, "threads": run.threads, "backend": run.backend, "quick": run.quick}
         _keep(output / "results.csv", name, [{**common, **row} for row in rows], beside=beside)

@@ -29,11 +29,11 @@ def gaussian_noise(pixels: Pixels, level: float, random: RandomState) -> Pixels:
 
 
 def shot_noise(pixels: Pixels, level: float, random: RandomState) -> Pixels:
-    """Counts photons, as many in the mean as a pixel is bright.
+    """Poisson noise: draws the number of photons at each pixel, whose mean is in proportion to its brightness.
 
     Args:
         pixels: from 0 to 1.
-        level: photons that a pixel of 1 has in the mean.
+        level: mean number of photons at a pixel of 1.
         random: draws the photons.
     """
     return torch.from_numpy(random.poisson((level * pixels).numpy()) / level)

@@ -144,6 +144,18 @@ def test_ours_beside_a_busy_process(tmp_path, monkeypatch):
     assert "| dense, dynamic | 2 s | 4 s | 2.00 | 3 s | 5 s | 1.67 |" in page._beside(results, ["dense-dynamic"])
 
 
+def test_what_was_measured_stays_where_a_busy_process_is_refused(tmp_path, monkeypatch):
+    def ask(*_, **__):
+        raise measure.Refused("no memory")
+
+    monkeypatch.setattr(measure.Run, "ask", ask)
+    kept = {"case": "dense-dynamic", "part": "beside", "implementation": "ours", "quick": False, "used": "fused"}
+    pd.DataFrame([kept]).to_csv(tmp_path / "results.csv")
+    done = CliRunner().invoke(measure.main, ["--beside", "--only=dense-dynamic", f"--output={tmp_path}"])
+    assert (done.exit_code, "refused: no memory" in done.stderr) == (1, True)
+    assert list(pd.read_csv(tmp_path / "results.csv")["part"]) == ["beside"]
+
+
 @pytest.mark.parametrize("error", [2e-4, float("inf")])
 def test_disagreement_is_refused(error, monkeypatch):
     monkeypatch.setattr(

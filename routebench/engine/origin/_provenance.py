@@ -129,7 +129,7 @@ def files_hash(files: Iterable[Path], folder: Path) -> str:
 
     Args:
         files: their paths.
-        folder: the folder that paths are told from.
+        folder: the folder to which hashed paths are relative.
     """
     named = {file: Path(os.path.relpath(file, folder)).as_posix() for file in sorted({*files})}
     told = "\n".join(f"{name} {content_hash(file)}" for file, name in named.items())

@@ -121,7 +121,7 @@ def run_cells(queue: Queue, store: Store, config: RunConfig, listener: Listener)
         queue: the runs.
         store: the results folder.
         config: how they are executed.
-        listener: is told of each.
+        listener: hears how each run begins, goes on and ends.
     """
     config = config if config.origin else replace(config, origin=_origin(config))
     records = []
