@@ -7,6 +7,7 @@ import torch
 from foolbox.attacks.base import FixedEpsilonAttack
 from foolbox.distances import linf
 from torch import Tensor
+from torch.linalg import vecdot
 
 from routebench.attacks._losses import margins
 from routebench.attacks._victim import Victim
@@ -81,17 +82,15 @@ def nearest_on(gradient: Tensor, rise: Tensor, place: Tensor) -> Tensor:
         (image, pixel).
     """
     direction = gradient.sign() * rise.sign()[:, None]
-    slopes = gradient.abs()
-    room, order = torch.where(direction > 0, 1 - place, torch.where(direction < 0, place, 0.0)).sort(dim=1)
-    sorted_slopes = slopes.gather(1, order)
-    full = (sorted_slopes * room).cumsum(dim=1)  # climbed by the pixels that have no room left, up to each
-    moving = sorted_slopes.flip(1).cumsum(dim=1).flip(1) - sorted_slopes  # slopes of those after it
-    climbed = full + moving * room  # where the step is as long as each pixel's room
-    wanted = rise.abs()[:, None]
-    last = torch.searchsorted(climbed, wanted).clamp(max=place.shape[1] - 1)  # the first pixel that need not be full
-    before, slope = (values.gather(1, last) for values in (full - sorted_slopes * room, moving + sorted_slopes))
-    length = ((wanted - before) / slope.clamp(min=1e-12)).clamp(min=0)
-    return direction * torch.where(direction > 0, 1 - place, place).minimum(length)
+    slopes, wanted = gradient.abs(), rise.abs()[:, None]
+    room = torch.where(direction > 0, 1 - place, torch.where(direction < 0, place, 0.0))
+    length, moving = torch.zeros_like(wanted), room > 0
+    while True:  # Newton's steps, each to a greater length; most often 3 to 10
+        climbed, slope = (vecdot(slopes, of)[:, None] for of in (room.minimum(length), moving.to(slopes)))
+        length = length + (wanted - climbed).clamp(min=0) / slope.clamp(min=1e-12)
+        was, moving = moving, room > length
+        if moving.equal(was):
+            return direction * room.minimum(length)
 
 
 def _slope(model: Victim, place: Tensor, own: Tensor, aim: Tensor) -> tuple[Tensor, Tensor]:

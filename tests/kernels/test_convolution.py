@@ -51,10 +51,15 @@ def test_few_maps_lie_last_and_are_those_of_torch(channels, maps, last):
     assert ours.is_contiguous(memory_format=torch.channels_last) is last
     torch.testing.assert_close(ours, plain, rtol=0, atol=1e-12)
     of_outputs = torch.randn_like(plain)
-    for mine, right in zip(
-        *(torch.autograd.grad(y, (images, layer.weight, layer.bias), of_outputs) for y in (ours, plain)), strict=True
-    ):
+    for wanted in ((images,), (layer.weight, layer.bias), (images, layer.weight, layer.bias)):
+        mine, right = (torch.autograd.grad(y, wanted, of_outputs, retain_graph=True) for y in (ours, plain))
         torch.testing.assert_close(mine, right, rtol=0, atol=1e-12)
+
+
+def test_gradient_of_the_gradient_of_one_channel():
+    layer = Convolution(1, 2, 3, stride=2).double()
+    images = torch.randn(2, 1, 7, 8, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(layer, (images,))
 
 
 def test_one_image_without_a_batch_and_images_under_vmap_are_those_of_torch():
@@ -117,6 +122,16 @@ def test_autocast_takes_torch():
     layer, images = large()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert layer(images).dtype == torch.bfloat16
+        assert torch.autograd.grad(
+            Convolution(1, 2, 5)(digits := torch.rand(2, 1, 8, 8, requires_grad=True)).sum(), digits
+        )
+
+
+@pytest.mark.parametrize(("backend", "own"), [("reference", False), ("auto", True)])
+def test_only_the_reference_takes_the_gradient_of_one_channel_from_torch(backend, own):
+    with kernels.using(backend):
+        answers = Convolution(1, 2, 5)(torch.rand(2, 1, 8, 8, requires_grad=True))
+    assert ("OfOneChannel" in answers.grad_fn.name()) is own
 
 
 def test_transformed_functions_take_torch():
