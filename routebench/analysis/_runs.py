@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -141,9 +141,9 @@ class Runs:
         networks = planned.groupby("label")["model"].nunique()
         found: dict[str, Method] = {}
         ends: dict[Method, dict[int, set[str]]] = {}
+        made = cache(lambda label, steps, model, role: Method.of(label, steps, model, role, int(networks[label])))
         for cell, label, steps, model, role, seed, status in planned[keys].itertuples(index=False, name=None):
-            method = Method.of(str(label), steps, str(model), str(role), int(networks[label]))
-            found[str(cell)] = method
+            method = found[str(cell)] = made(label, steps, model, role)
             ends.setdefault(method, {}).setdefault(int(seed), set()).add(str(status))
         known = {method: _counted(method, of, self.yours) for method, of in ends.items()}
         return {cell: known[method] for cell, method in found.items()}  # one object each: there may be many runs

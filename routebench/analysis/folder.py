@@ -358,8 +358,7 @@ def _settings_in(kept: Records, kind: str) -> Callable[[str], Mapping[str, Any]]
 
 def _machine_of(kept: Records, cell: str) -> str:
     """The GPU and processor that a run was on, in words."""
-    record = kept.get(cell)
-    known = {} if record is None else record.provenance
+    known = kept.head_of(cell, "provenance") or {}
     return ", ".join(str(known[part]) for part in ("gpu", "processor") if known.get(part))
 
 

@@ -239,8 +239,7 @@ class Reader:
 
     def may_have_arrays(self, key: str) -> bool:
         """Tells whether a run may have raw outputs: no, if its record had none when all were read."""
-        found = None if self._known is None else self._known.get(key)
-        return found is None or bool(found.arrays)
+        return self._known is None or bool(self._known.head_of(key, "arrays", otherwise=True))
 
     def _all_records(self) -> Records:
         present = self._present("records", ".json")

@@ -203,6 +203,17 @@ class Records:
         row = self._rows.get(f"{key}.json")
         return None if row is None else self._identities[self.heads["identity"].codes[row]]
 
+    def head_of(self, key: str, name: str, otherwise: Any = None) -> Any:
+        """A part of a run's record, one of `HEADS`, without making the whole of it.
+
+        Args:
+            key: the run's.
+            name: that of the part; a provenance comes without times.
+            otherwise: what is returned where the run has no record.
+        """
+        row = self._rows.get(f"{key}.json")
+        return otherwise if row is None else self.heads[name].kinds[self.heads[name].codes[row]]
+
     def metrics_of(self, key: str) -> Metrics:
         """The metrics of a run that has a record."""
         return self._metrics(self._rows[f"{key}.json"])
