@@ -13,7 +13,7 @@ from PIL import Image
 from routebench.data.dataset import Dataset, Images, facts
 from routebench.data.official import data_root
 from routebench.errors import FilesMissing, UserError
-from routebench.received import read_plain
+from routebench.received import permitted, read_plain
 from routebench.registry import datasets
 
 NAME, ARCHIVE = "cifar10-jpeg", "cifar10-jpeg.tar.xz"
@@ -75,7 +75,7 @@ def _part(part: str, pixels: dict[tuple[str, int], list[tuple[str, np.ndarray]]]
 def _of_folder(folder: Path) -> Iterator[tuple[str, int, str, bytes]]:
     for part in COUNTS:
         for label, name in enumerate(CLASSES):
-            for file in (folder / part / name).glob("*.jpg"):
+            for file in permitted(folder / part / name, NAME).glob("*.jpg"):
                 yield part, label, file.name, read_plain(file, named=True)[0]
 
 

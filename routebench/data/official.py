@@ -137,7 +137,7 @@ def official_files(published: Published) -> dict[str, bytes]:
 def _found(published: Published, file: str, root: Path) -> Path | None:
     folders = [root / published.folder] + ([published.also_in] if published.also_in else [])
     places = [place for folder in folders for place in (folder / file, folder / f"{file}.gz")]
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if permitted(place, published.name).is_file()), None)
 
 
 def _missing(published: Published, root: Path) -> list[str]:

@@ -95,6 +95,12 @@ class Plugin:
         return self.path if (self.path / "__init__.py").is_file() else None
 
     @property
+    def folders(self) -> list[Path]:
+        """The folders in it in which its files are found; of a package, those further down, too."""
+        own = [self.path / name for name in (*KINDS, "suites")]
+        return own if self.root is None else [*own, *(below for one in own for below in one.glob("**/"))]
+
+    @property
     def files(self) -> list[Path]:
         """The Python files that are imported."""
         if self.path.is_file():
@@ -464,7 +470,10 @@ def _plugin(spec: str) -> Plugin:
         )
     if path.is_dir() and name:
         raise UserError(f"plug-in {spec!r}: expected a file before the colon, got a folder; name the file, or no name")
-    return Plugin(path, name, shown)
+    plugin = Plugin(path, name, shown)
+    for folder in plugin.folders:
+        permitted(folder, f"plug-in {shown!r}")  # `glob` finds nothing in what may not be looked at
+    return plugin
 
 
 def _nothing_in(plugin: Plugin, modules: list[ModuleType]) -> UserError:

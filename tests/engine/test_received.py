@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +14,7 @@ import routebench
 from routebench import atomic, catalogue, published, ranking, recipes
 from routebench.analysis.figures import save_svg
 from routebench.comparing._rounds import _kept
-from routebench.data import extracting, load
+from routebench.data import declared_where_missing, extracting, load
 from routebench.engine.reproduce import read_record
 from routebench.engine.results import Store, checksum, existing, pack, unpack
 from routebench.engine.running._status import status_of
@@ -350,6 +350,61 @@ def test_a_file_that_may_not_be_read_is_not_called_something_else(name, read):
         closed.parent.chmod(0o755)
         with without_rights(), pytest.raises(UserError, match=rf"cannot read .+{name} \(Permission denied\); make it"):
             read(closed)
+
+
+DATA = {
+    "mnist": ("MNIST", "MNIST/raw"),
+    "fashion-mnist": ("FashionMNIST/raw",),
+    "cifar10": ("cifar-10-batches-py",),
+    "cifar100": ("cifar-100-python",),
+    "take:20:mnist": ("MNIST/raw",),
+    "cifar10-jpeg": ("cifar10-jpeg/train/airplane",),
+    "affnist": ("affNIST/transformed", "affNIST/transformed/test_batches"),
+    "smallnorb-azimuth": ("smallnorb",),
+}
+"""Data sets whose files lie in folders below that of all, which may be closed."""
+
+
+@pytest.mark.parametrize("planned", [False, True])
+@pytest.mark.parametrize(("name", "closed"), [(name, one) for name, several in DATA.items() for one in several])
+def test_files_of_a_data_set_that_may_not_be_looked_at_are_not_called_missing(monkeypatch, name, closed, planned):
+    """Else they are downloaded again, or a plan takes the size of the data set and says nothing."""
+    with TemporaryDirectory() as root:
+        Path(root, closed).mkdir(parents=True)
+        Path(root).chmod(0o755)
+        Path(root, closed).chmod(0)
+        monkeypatch.setenv("ROUTEBENCH_DATA", root)
+        with (
+            declared_where_missing() if planned else nullcontext(),
+            without_rights(),
+            pytest.raises(UserError, match=rf"cannot read {closed_in(root, closed)}.* \(Permission denied\); make it"),
+        ):
+            load(name)
+        Path(root, closed).chmod(0o700)
+
+
+def closed_in(root, closed):
+    """The beginning of the path that a message names."""
+    return re.escape(str(Path(root, closed)))
+
+
+@pytest.mark.parametrize("closed", ["suites", "data", "routing", "analyses", "losses", "package/models/below"])
+def test_a_folder_of_a_plug_in_that_may_not_be_looked_at_is_not_empty(closed):
+    """Else what lies in it is not there, and nobody knows why."""
+    with TemporaryDirectory() as folder:
+        plugin = Path(folder, "package" if closed.startswith("package") else "")
+        Path(folder, closed).mkdir(parents=True)
+        Path(folder).chmod(0o755)
+        (plugin / "recipes.toml").write_text("")
+        if plugin != Path(folder):
+            (plugin / "__init__.py").write_text("")
+        Path(folder, closed).chmod(0)
+        with (
+            without_rights(),
+            pytest.raises(UserError, match=rf"cannot read .+{closed} \(Permission denied\); make it"),
+        ):
+            load_plugin(str(plugin))
+        Path(folder, closed).chmod(0o700)
 
 
 @pytest.mark.parametrize("closed", ["plans", "records", "arrays", "damaged", "fits", "fits/0123456789abcdef"])
