@@ -102,10 +102,15 @@ def smallest_side(name: str, shape: tuple[int, ...], classes: int, model_params:
     if len(shape) != 3:
         return None
     channels, height, width = shape
-    for side in range(min(height, width), LARGEST + 1):
+
+    def fault(side: int) -> str:
         try:
             expect_buildable(name, (channels, side, side), classes, model_params)
-        except UserError:
-            continue
-        return side
-    return None
+        except UserError as error:
+            return str(error)
+        return ""
+
+    least = min(height, width)
+    if (told := fault(least)) and told == fault(LARGEST):  # building it for each size between can take minutes
+        return None
+    return next((side for side in range(least, LARGEST + 1) if not fault(side)), None)
