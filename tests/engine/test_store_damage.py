@@ -321,6 +321,13 @@ PLANS = {
     "a first stage in words": lambda plan: plan.update(primary={"first": "x", "margin": 0.5}),
     "a margin in words": lambda plan: plan.update(primary={"first": 1, "margin": "x"}),
     "a margin of nothing": lambda plan: plan.update(primary={"first": 1, "margin": 0}),
+    "a margin above all points": lambda plan: plan.update(primary={"first": 1, "margin": 1e300}),
+    "a first stage of fewer than no seeds": lambda plan: plan.update(primary={"first": -3, "margin": 0.5}),
+    "a plan before the first": lambda plan: plan.update(sequence=-1),
+    "fewer than no views": lambda plan: plan.update(told={"data": "mnist", "views": -3}),
+    "fewer than no trials": lambda plan: plan.update(
+        tuned={"data": "mnist", "kept": "", "told": "", "trials": -5, "planned": 1, "finalists": 0, "repeats": 0}
+    ),
     "a width in words": lambda plan: plan.update(primary={"first": 1, "margin": 0.5, "half_width": "x"}),
     "a pair that is a number": lambda plan: plan.update(primary={"first": 1, "margin": 0.5, "pairs": [5]}),
     "a pair of one": lambda plan: plan.update(primary={"first": 1, "margin": 0.5, "pairs": [{"ours": {}}]}),

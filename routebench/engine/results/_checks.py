@@ -75,6 +75,16 @@ def is_positive(value: Any) -> bool:
     return is_number(value) and value > 0
 
 
+def is_points(value: Any) -> bool:
+    """A difference in points, above 0 and up to 100."""
+    return is_positive(value) and value <= 100
+
+
+def is_natural(value: Any) -> bool:
+    """An integer from 0 up, of at most 64 bits."""
+    return is_whole(value) and value >= 0
+
+
 def is_scalar(value: Any) -> bool:
     """A string, a number, true, false or none."""
     return value is None or type(value) in {str, bool, float} or is_whole(value)

@@ -12,7 +12,19 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 from routebench.engine.results import _checks as checks
-from routebench.engine.results._checks import Check, Once, by_name, each, is_seconds, is_text, is_whole, maybe, table
+from routebench.engine.results._checks import (
+    Check,
+    Once,
+    by_name,
+    each,
+    is_natural,
+    is_points,
+    is_seconds,
+    is_text,
+    is_whole,
+    maybe,
+    table,
+)
 
 YEARS = range(1970, 9999)
 """Years in which runs end: to these, seconds can be added."""
@@ -53,14 +65,14 @@ METRIC = table(
 ENTRY = table({"label": is_text, "model": is_text, "iterations": maybe(is_whole)})
 """The check of a configuration that a plan names, such as one side of a comparison."""
 PRIMARY = table(
-    {"margin": checks.is_positive, "first": is_whole},
+    {"margin": is_points, "first": is_natural},
     {"half_width": maybe(checks.is_positive), "pairs": each(table({"ours": ENTRY, "theirs": ENTRY}))},
 )
 TUNING = table({}, {"point": by_name(checks.is_plain), "score": maybe(checks.is_number), "trials": is_text})
 TUNED = table(
     {
         **dict.fromkeys(("data", "kept", "told"), is_text),
-        **dict.fromkeys(("trials", "planned", "finalists", "repeats"), is_whole),
+        **dict.fromkeys(("trials", "planned", "finalists", "repeats"), is_natural),
     }
 )
 """The check of how a plan says that settings were chosen."""
@@ -68,13 +80,13 @@ PLAN = table(
     {"plan": checks.is_name, "created": is_text, "suite": is_text, "preset": is_text, "cells": checks.is_list},
     {
         **dict.fromkeys(("protocol", "question", "caveat", "command"), is_text),
-        "sequence": is_whole,
+        "sequence": is_natural,
         "yours": each(is_text),
         "primary": PRIMARY,
         "altered": each(ENTRY),
         "settings": table({}, {"models": each(is_text)}),
         "tuned": TUNED,
-        "told": table({"data": is_text}, dict.fromkeys(("test", "views"), maybe(is_whole))),
+        "told": table({"data": is_text}, dict.fromkeys(("test", "views"), maybe(is_natural))),
         "networks": by_name(by_name(lambda value: is_text(value) or each(is_text)(value))),
     },
 )
