@@ -43,6 +43,8 @@ LONGEST = 200
 """Bytes of a name in that of what is unfinished; names of files have 255 at most."""
 UNFINISHED = re.compile(r"\.[0-9a-f]{8}\.[0-9a-f]{8}\.tmp$")
 """The end of the name of what is unfinished."""
+OPEN = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,9})")
+"""The name of an open file of this process."""
 MOVED = ".moved"
 """The file in an unfinished folder that names what is moved out of it, with numbers by which it is known again."""
 OLD = 24 * 3600
@@ -122,7 +124,7 @@ def write_output(
         UserError: it cannot be written there. The old file stays.
     """
     written = encoded(content) if isinstance(content, str) else content
-    try:
+    with told_unwritten(file, what):
         expect_place(file, what, named=named)
         if is_stream(file):
             sys.stdout.flush()
@@ -136,20 +138,41 @@ def write_output(
         with made_folder(target.parent):
             clear_unfinished(target)
             _replace(target, written)
+
+
+@contextlib.contextmanager
+def told_unwritten(path: Path, what: str) -> Iterator[None]:
+    """Tells in one line that the system does not let the user's output be written.
+
+    Args:
+        path: its path.
+        what: what it is, for the message.
+
+    Raises:
+        UserError: in place of errors of the system.
+    """
+    try:
+        yield
     except (OSError, StoreFull) as error:
         reason = error.strerror if isinstance(error, OSError) else error.reason
-        raise UserError(f"{what} cannot be written to {str(file)!r}: {reason}; choose with -o") from error
+        raise UserError(f"{what} cannot be written to {str(path)!r}: {reason}; choose with -o") from error
 
 
 def is_stream(file: Path) -> bool:
-    """Tells whether it is a pipe, a device or standard output, beside which nothing else is to be written."""
+    """Tells whether it is a pipe, a device or an open file, beside which nothing else is to be written."""
     return _printed_to(file) is not None or (file.exists() and not (file.is_file() or file.is_dir()))
 
 
 def _printed_to(file: Path) -> int | None:
-    """The number of standard output or error, if it is named as such: a file that it goes to may hold more already."""
+    """The number of an open file, if it is named as such: it may hold more already, and what opened it may add to it.
+
+    It is standard output, standard error, or another that this process was given.
+    """
+    named = os.path.abspath(file)  # noqa: PTH100  # links are what it is about
     with contextlib.suppress(OSError):
-        if os.path.abspath(file).startswith(("/dev/", "/proc/")):  # noqa: PTH100  # links are what it is about
+        if (own := OPEN.fullmatch(named)) and os.get_inheritable(int(own[1])):  # none that Python has opened
+            return int(own[1])
+        if named.startswith(("/dev/", "/proc/")):
             known = file.stat()
             return next((number for number in (1, 2) if os.path.samestat(known, os.fstat(number))), None)
     return None
@@ -362,16 +385,24 @@ def filled(folder: Path, last: str) -> Iterator[Path]:
         last: the name of the file or folder that is moved last, without which the others do not count.
 
     Raises:
-        OSError: it cannot be made, or moved.
+        UserError: nothing can be made there.
+        OSError: it cannot be moved, or the disk is full, or can only be read.
     """
-    if not folder.exists():
-        with made_folder(folder.parent), unfinished(folder) as made:
+    is_new = not folder.exists()
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(made_folder(folder.parent))
+            made = stack.enter_context(unfinished(folder if is_new else folder / last))
+        except OSError as error:
+            if error.errno in FULL | FORBIDDEN:
+                raise
+            raise UserError(_refused("the folder", folder, str(error.strerror), "-o")) from error
+        if is_new:
             whole = made / "whole"
             whole.mkdir()
             yield whole
             whole.rename(folder)
-        return
-    with unfinished(folder / last) as made:
+            return
         yield made
         names = sorted(os.listdir(made), key=lambda name: (name == last, name))  # noqa: PTH208  # names
         new = [name for name in names if not os.path.lexists(folder / name)]

@@ -127,13 +127,12 @@ def ranked(method: "str | Path | type[RoutingMethod]", asked: RankOptions, tell:
         asked: the options.
         tell: tells how far it is.
     """
-    from routebench import atomic, ranking
+    from routebench import ranking
 
     wanted = _wanted(method, asked)
     ranking.expect_primary(wanted.board, asked.until)
     known = ranking.published(wanted.board, asked.beside)
-    page = asked.output or asked.results / wanted.page
-    atomic.expect_page(page, "the board", named=asked.output is not None)
+    page = _page_of(wanted, asked)
     ranking.expect_comparable(wanted, known)
     _expect_conforming(method, wanted)
     measured = ranking.measure(wanted, tell)
@@ -180,7 +179,21 @@ def listed_ranking(method: str | Path, asked: RankOptions) -> "Ahead":
     wanted = _wanted(method, asked)
     ranking.expect_primary(wanted.board, asked.until)
     known = ranking.published(wanted.board, asked.beside)
+    _page_of(wanted, asked)
     return ranking.ahead(wanted, known)
+
+
+def _page_of(wanted: "Wanted", asked: RankOptions) -> Path:
+    """The page.
+
+    Raises:
+        UserError: it cannot be written there.
+    """
+    from routebench import atomic
+
+    page = asked.output or asked.results / wanted.page
+    atomic.expect_page(page, "the board", named=asked.output is not None)
+    return page
 
 
 def _wanted(method: "str | Path | type[RoutingMethod]", asked: RankOptions) -> "Wanted":

@@ -106,6 +106,33 @@ def test_standard_output_is_written_to_whatever_it_is(tmp_path, way, to):
     assert {*tmp_path.iterdir()} == before | ({file} if to == "a file" else set())
 
 
+ADDS = """
+import os, sys
+from routebench.atomic import Path, write_output
+os.write(int(sys.argv[1]), b"first ")
+write_output(Path(sys.argv[2]), "new ", "it")
+os.write(int(sys.argv[1]), b"last")
+"""
+
+
+@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_file_that_the_process_was_given_open_is_added_to(tmp_path, folder, is_there):
+    """Put in its place, a new one would lose what is in it, and what is added to it afterwards."""
+    if not Path(folder).exists():
+        pytest.skip("open files have no such paths")
+    file, env = tmp_path / "file", {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    with file.open("w+b") as opened:
+        if not is_there:
+            file.unlink()
+        number = opened.fileno()
+        command = [sys.executable, "-c", ADDS, str(number), f"{folder}/{number}"]
+        subprocess.run(command, cwd=tmp_path, env=env, pass_fds=(number,), check=True)
+        opened.seek(0)
+        assert opened.read() == b"first new last"
+    assert [*tmp_path.iterdir()] == [file] * is_there
+
+
 def maker(target, how):
     """A process that makes something in an unfinished folder, and the folder."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

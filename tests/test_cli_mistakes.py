@@ -161,6 +161,7 @@ FILE_IN_THE_WAY = [
     ("publish", PACK, "--unpack", "-o", "file/below"),
     ("export", PACK, "-o", "file/out.csv"),
     ("report", PACK, "-o", "file/page.html"),
+    ("rank", "dynamic", "--dry-run", "-o", "file/page.html"),
     ("compare", PACK, PACK, "-o", "file/out.txt"),
     ("alternate", ROOT, ROOT, "--rounds", "2", "--results", "file"),
 ]
@@ -195,6 +196,26 @@ def test_what_stands_where_a_folder_must_be_is_told_before_anything_is_made(call
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 
+OUTPUTS = [
+    ("publish", PACK, "--unpack", "-o", "/proc/new"),
+    ("publish", PACK, "--unpack", "-o", "/proc/new/below"),
+    ("publish", PACK, "--unpack", "-o", "/proc"),
+    ("merge", PACK, PACK.parents[1] / "tests" / "packs" / "cost-quick", "-o", "/proc/new"),
+    ("new-method", "mine", "-o", "/proc/new"),
+    ("new-method", "mine", "-o", "/proc"),
+    ("compare", PACK, PACK, "-o", "/proc/new"),
+]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no such folder")
+@pytest.mark.parametrize("arguments", OUTPUTS, ids=lambda call: " ".join(Path(word).name for word in call))
+def test_a_folder_that_takes_nothing_is_told_with_what_to_do(call, arguments):
+    """The system says no sooner than asked to make something there."""
+    code, out, error = call(*arguments)
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert re.search(r"Error: [\w ]+ cannot be written to '/proc\S*': .*; choose .*with -o\n$", error), error
+
+
 def test_a_pipe_in_place_of_a_plug_in_is_told_by_its_kind(call, tmp_path):
     os.mkfifo(tmp_path / "there")
     done = call("check", "mine", "--plugin", "there")
@@ -219,6 +240,7 @@ IN_PLACE_OF_RESULTS = [
     ("suite", "accuracy", "--preset", "smoke", "--dry-run", "--results", "results/arrays"),
     ("board", "-o", "results/index/b.html"),
     ("rank", "dynamic", "--output", "results/records/b.html"),
+    ("rank", "dynamic", "--dry-run", "--output", "results/records/b.html"),
     ("features", "efficientnet-lite0", "mnist5k", "-o", "results/arrays/a.safetensors"),
     ("new-method", "my-idea", "-o", "results/records"),
 ]

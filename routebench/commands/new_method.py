@@ -53,7 +53,7 @@ def command(name: str, folder: Path, plugins: tuple[str, ...]) -> None:
         if path.exists() and text_in(path) != text:  # left by a call that was killed
             raise UserError(f"{str(path)!r} is there already; move it, or choose another name, or folder with -o")
     new = [path for path in texts if not path.exists()]
-    with atomic.made_folder(folder):
+    with atomic.told_unwritten(folder, "the method"), atomic.made_folder(folder):
         try:
             for path, text in texts.items():
                 atomic.write_output(path, text, "the method" if path == file else "its test")

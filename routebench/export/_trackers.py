@@ -229,14 +229,12 @@ def write_runs(folder: Folder, choice: Choice, name: str, output: Path) -> int:
     records = [record for record in folder.store.records() if record.cell in cells]
     if not records:
         return 0
-    try:
-        with atomic.made_folder(output.parent), atomic.unfinished(output) as made:
-            tracker = Tracker(name, made / "whole", choice.metric)
-            for record in records:
-                tracker.write(record, ", ".join(presets.get(record.cell, ())))
-            os.replace(tracker.folder, output)
-    except OSError as error:
-        raise UserError(f"the export cannot be written to {str(output)!r}: {error.strerror}; choose with -o") from error
+    told = atomic.told_unwritten(output, "the export")
+    with told, atomic.made_folder(output.parent), atomic.unfinished(output) as made:
+        tracker = Tracker(name, made / "whole", choice.metric)
+        for record in records:
+            tracker.write(record, ", ".join(presets.get(record.cell, ())))
+        os.replace(tracker.folder, output)
     return len(records)
 
 

@@ -85,13 +85,10 @@ def write_board(
     )  # fmt: skip
     left = [page.with_name(name) for name in _pages_of(page) - {entry.page for entry in entries}]
     gone = [*filter(own_page, left)]  # of submissions that were taken away
-    try:
-        with contextlib.ExitStack() as stack:
-            if gone:
-                stack.enter_context(atomic.taken_away(gone, stack.enter_context(atomic.unfinished(page))))
-            atomic.write_output(page, text, "the board")
-    except OSError as error:
-        raise UserError(f"the board cannot be written to {str(page)!r}: {error.strerror}; choose with -o") from error
+    with atomic.told_unwritten(page, "the board"), contextlib.ExitStack() as stack:
+        if gone:
+            stack.enter_context(atomic.taken_away(gone, stack.enter_context(atomic.unfinished(page))))
+        atomic.write_output(page, text, "the board")
     return count, left_out
 
 

@@ -185,8 +185,7 @@ def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[st
         raise UserError(f"{claim.label}: {faults[0]}" + (f"; and {len(faults) - 1} more" if len(faults) > 1 else ""))
     (spec,) = wanted.asked.plugins
     files = _files_of(spec)
-    with atomic.made_folder(folder.parent), atomic.unfinished(folder) as made:
-        whole = made / "whole"
+    with atomic.told_when_full(folder), atomic.filled(folder, ABOUT) as whole:
         _write_results(claim, whole)
         claim.settings.write(whole / SETTINGS)
         _copy(files, whole / PLUGIN)
@@ -196,7 +195,6 @@ def submit(wanted: Wanted, known: PublishedBoard, folder: Path, told: Mapping[st
             "files": {name: _sum(whole / name) for name in _names(whole)},
         }  # fmt: skip
         atomic.write_text(whole / ABOUT, checksum.sealed(about) + "\n")
-        os.replace(whole, folder)
     return claim
 
 

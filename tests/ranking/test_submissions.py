@@ -25,6 +25,7 @@ from tests.ranking import made
 
 SUBMITTED = Path(__file__).parents[2] / "submissions"
 TOLD = {"who": "A. Tester", "licence": "MIT"}
+SENT = ("-o", "sent")
 
 
 def rewritten(store, key, **changed):
@@ -64,7 +65,7 @@ def folder(ranked, tmp_path):
 def submit(routebench_in, board):
     def run(*arguments):
         name, published = board
-        fixed = ("--board", name, "--beside", published, "--results", "own", "-o", "sent")
+        fixed = ("--board", name, "--beside", published, "--results", "own", *(() if "-o" in arguments else SENT))
         who = () if "--who" in arguments else ("--who", "A. Tester")
         return routebench_in("submit", "sharper.py", *who, "--licence", "MIT", *fixed, *arguments)
 
@@ -209,6 +210,29 @@ def test_what_a_maintainer_would_refuse_is_refused_at_once(folder, submit):
     assert "1 of 2 trials have no result; `rank` makes them" in submit().error
     assert not (folder / "sent").exists()
     assert not [*folder.glob(".submission*")]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no such folder")
+def test_a_place_that_takes_nothing_is_told_with_what_to_do(folder, submit):
+    found = submit("-o", "/proc/sent")
+    assert found.code == 2 and found.error.count("\n") == 1, found
+    assert re.search("cannot be written to '/proc/sent': .*; choose another with -o\n$", found.error), found.error
+
+
+@pytest.mark.parametrize("at", ["os.fsync", "shutil.copyfile"])
+def test_a_full_disk_is_told_with_what_to_do_and_leaves_nothing(folder, submit, monkeypatch, at):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    shutil.rmtree(folder / "sent")
+    before = {*folder.iterdir()}
+    with monkeypatch.context() as patch:
+        patch.setattr(at, full)
+        found = submit()
+    assert found.code == 3 and found.error.count("\n") == 1, found
+    assert re.search("takes no more .*: make room, then run the same command again\n$", found.error), found.error
+    assert {*folder.iterdir()} == before
+    assert submit().code == 0
 
 
 def test_what_has_to_be_told_is_asked_for(routebench_in, folder, board):
