@@ -116,7 +116,7 @@ def _split(labels: torch.Tensor, number: int, count: int) -> tuple[torch.Tensor,
     if most < count:
         got = f"at most {most} of {len(groups):,} in all"
         told = f"expected training items of one class for each of {count} folds, got {got}"
-        raise UserError(f"{FOLD}{number}/{count}: {told}; add items, or leave classes out")
+        raise UserError(f"{FOLD}{number}/{count}: {told}; take fewer folds, add items, or leave classes out")
     fold = _stratified(groups, count)
     return torch.from_numpy(np.flatnonzero(fold != number)), torch.from_numpy(np.flatnonzero(fold == number))
 

@@ -238,7 +238,9 @@ def test_a_class_with_fewer_images_than_there_are_folds_is_told(tmp_path, rare, 
 
 
 def test_folds_of_more_parts_than_any_class_has_images_are_refused(tmp_path):
-    with pytest.raises(UserError, match=r"^fold:1/40: expected .* for each of 40 folds, got at most 29 of 60 in all;"):
+    with pytest.raises(
+        UserError, match=r"^fold:1/40: expected .* for each of 40 folds, got at most 29 of 60 in all; take fewer folds,"
+    ):
         load(f"fold:1/40:{rare_in(tmp_path, 2)}")
 
 
