@@ -407,7 +407,7 @@ def test_a_run_that_failed_has_no_values(done, store, victim):
     assert store.warnings == []
 
 
-@pytest.mark.parametrize("key", ["seed", "suite", "data", "iterations", "method", "data_fingerprint"])
+@pytest.mark.parametrize("key", ["seed", "suite", "data", "iterations", "method", "data_fingerprint", "label"])
 @pytest.mark.parametrize("part", ["records", "plans"])
 def test_without_a_checksum_what_is_said_of_a_run_has_to_be_of_it(done, store, victim, part, key):
     file = victim if part == "records" else next((store.path / "plans").glob("*.json"))
@@ -415,7 +415,8 @@ def test_without_a_checksum_what_is_said_of_a_run_has_to_be_of_it(done, store, v
     del content["checksum"]
     file.write_text(json.dumps(content))
     assert len(Store(store.path).results()) == len(Store(store.path).planned()) == 8
-    known = content["identity"] if part == "records" else content["cells"][2]["identity"]
+    run = content if part == "records" else content["cells"][2]
+    known = run if key == "label" else run["identity"]
     known[key] = 7 if key in ("seed", "iterations") else "other"
     file.write_text(json.dumps(content))
     assert len(store.results() if part == "records" else store.planned()) == (7 if part == "records" else 0)

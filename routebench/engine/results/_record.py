@@ -125,9 +125,16 @@ def contradiction(content: Mapping[str, Any]) -> str:
         if not all(map(IDENTITY, known.values())):
             return ""
         other = next((cell for cell, identity in known.items() if digest(distinct(identity)) != cell), None)
+        other = other or next((one["cell"] for one in runs if not _is_label_of(one["label"], one["identity"])), None)
     except (TypeError, KeyError):
         return ""
     return "" if other is None else f"has no checksum, and what it says of run {other} is of another run"
+
+
+def _is_label_of(label: Any, identity: Mapping[str, Any]) -> bool:
+    """Tells whether a name in tables, such as `dynamic[detach=true] (margin loss)`, is of a run's method."""
+    method = identity["method"]
+    return isinstance(label, str) and label.startswith(method) and label[len(method) :][:1] in ("", "[", " ")
 
 
 def is_defaults(value: Any) -> bool:
