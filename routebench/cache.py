@@ -36,7 +36,7 @@ def cache_folder() -> Path:
 
 
 def kept(kind: str, name: str) -> Any:
-    """The content that `keep` wrote; None if there is none or it is damaged.
+    """The content that `keep` wrote. None if there is none, or if it is damaged.
 
     Args:
         kind, name: as for `keep`.
@@ -57,7 +57,7 @@ def keep(kind: str, name: str, content: Any) -> None:
 
 
 def kept_bytes(kind: str, file: str) -> bytes | None:
-    """The bytes that `keep_bytes` wrote; None if there are none or they are damaged.
+    """The bytes that `keep_bytes` wrote. None if there are none, or if they are damaged.
 
     Args:
         kind, file: as for `keep_bytes`.

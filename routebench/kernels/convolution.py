@@ -64,7 +64,8 @@ class Convolution(nn.Conv2d):
     def _wants_channels_last(self, images: Tensor) -> bool:
         if images.device.type != "cpu" or images.dim() != 4 or is_transformed():  # vmap knows no layouts
             return False
-        return self.out_channels <= FEW_MAPS or (self.in_channels == 1 and self.weight.requires_grad)
+        learns = torch.is_grad_enabled() and self.weight.requires_grad
+        return self.out_channels <= FEW_MAPS or (self.in_channels == 1 and learns)
 
 
 class Correlation(NamedTuple):

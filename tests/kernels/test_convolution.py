@@ -56,6 +56,16 @@ def test_few_maps_lie_last_and_are_those_of_torch(channels, maps, last):
         torch.testing.assert_close(mine, right, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("maps", [64, 65])
+def test_many_kernels_of_one_channel_lie_last_only_where_they_learn(maps):
+    layer, images = Convolution(1, maps, 5), torch.rand(2, 1, 8, 8)
+    with torch.no_grad():
+        assert layer(images).is_contiguous(memory_format=torch.channels_last) is (maps == 64)
+    layer.requires_grad_(False)
+    assert layer(images).is_contiguous(memory_format=torch.channels_last) is (maps == 64)
+    assert layer.requires_grad_()(images).is_contiguous(memory_format=torch.channels_last)
+
+
 @pytest.mark.parametrize("maps", [2, 65])
 def test_gradient_of_the_gradient_of_one_channel(maps):
     layer = Convolution(1, maps, 3, stride=2).double()

@@ -202,7 +202,7 @@ class StoreContext:
         return watch
 
     def load(self, request: FitRequest, key: str) -> Fit | None:
-        """The fit on disk; None if there is none. Sets damaged or changed files aside.
+        """The fit on disk. None if there is none. Damaged or changed files are set aside first.
 
         Args:
             request: what was trained.
