@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import threading
 from contextlib import contextmanager
 from importlib.util import find_spec
 
+import psutil
 import pytest
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -16,6 +18,23 @@ def skip_without_browser():
     missing = "Chromium or Chrome" if BROWSER is None else "playwright" if find_spec("playwright") is None else ""
     if missing and os.environ.get("ROUTEBENCH_BROWSER") != "required":
         pytest.skip(f"needs {missing}, which is not installed here", allow_module_level=True)
+
+
+@contextmanager
+def ended_after(seconds):
+    """Ends the browser where it is still asked after so many seconds: `evaluate` has no limit, no signal stops it."""
+    timer = threading.Timer(seconds, _end_browsers)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _end_browsers():
+    for driver in psutil.Process().children():
+        for process in driver.children(recursive=True):
+            process.kill()
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from routebench.declared import declared
 from routebench.report import write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records
-from tests.report.browsing import opened, skip_without_browser
+from tests.report.browsing import ended_after, opened, skip_without_browser
 from tests.report.outline import Outline
 
 skip_without_browser()
@@ -165,3 +165,16 @@ def test_its_paired_differences_are_those_of_our_statistics(chromium, request, m
         assert (mean, n) == (pytest.approx(found.mean, rel=1e-5, abs=1e-5), found.n), metric
         if made == "written" or not math.isnan(low):  # nothing speaks for EM, which lost seeds
             assert [mean, low, high, n] == pytest.approx(expected, rel=1e-5, abs=1e-5, nan_ok=True), metric
+
+
+def test_a_page_that_never_answers_ends_with_its_browser(chromium) -> None:
+    from playwright.sync_api import Error
+
+    page = chromium.new_page()
+    with ended_after(0.5), pytest.raises(Error, match="closed"):
+        page.evaluate("() => { while (true) {} }")
+    assert not chromium.is_connected()
+
+
+def test_the_next_test_has_a_new_browser(chromium) -> None:
+    assert chromium.is_connected()
