@@ -80,6 +80,8 @@ SHAPES = {
     "an identity that is a word": lambda record: record.update(identity="dynamic"),
     "an identity without a seed": lambda record: record["identity"].pop("seed"),
     "a seed that is a list": lambda record: record["identity"].update(seed=[1]),
+    "half an epoch": lambda record: record["identity"]["training"].update(epochs=1.5),
+    "epochs in words": lambda record: record["identity"]["training"].update(epochs="two"),
     "a reason that is a table": lambda record: record.update(reason={}),
     "no provenance": lambda record: record.update(provenance=None),
 }
