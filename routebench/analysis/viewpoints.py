@@ -166,13 +166,14 @@ def never_as_good(rows: DataFrame, matching: str) -> dict[Method, frozenset[int]
 
 
 def _curves(runs: Runs) -> dict[Method, dict[int, DataFrame]]:
-    """Accuracies in % by method and seed: one row per epoch, columns as `CURVES`."""
-    wanted = runs.results[runs.results["metric"].isin(CURVES.values()) & runs.results["value"].notna()]
+    """Accuracies in % by method and seed: one row per epoch, columns as `CURVES`; none where a value is missing."""
+    wanted = runs.results[runs.results["metric"].isin(CURVES.values())]
+    whole = wanted[~wanted["cell"].isin(wanted.loc[wanted["value"].isna(), "cell"])]
     found: dict[Method, dict[int, DataFrame]] = {}
-    curves = wanted.pivot_table(index=["cell", "seed", "epoch"], columns="metric", values="value")
+    curves = whole.pivot_table(index=["cell", "seed", "epoch"], columns="metric", values="value")
     for _, rows in curves.reindex(columns=[*CURVES.values()]).groupby(["cell", "seed"]):
-        if rows.notna().any().all():
-            cell, seed, _ = rows.index[0]
+        cell, seed, _ = rows.index[0]
+        if rows.notna().all(axis=None) and [*rows.index.get_level_values("epoch")] == [*range(1, len(rows) + 1)]:
             curve = rows.droplevel(["cell", "seed"]).set_axis([*CURVES], axis=1)
             found.setdefault(runs.methods[cell], {})[int(seed)] = curve
     return {method: found[method] for method in sorted(found)}

@@ -200,6 +200,20 @@ def test_a_seed_without_a_match_is_left_out_of_the_mean_and_counted(tmp_path, sm
     assert table.loc["dynamic T=3", "held_out_novel"].n == 3
 
 
+@pytest.mark.parametrize("epoch", [1, 2, 3])
+@pytest.mark.parametrize("metric", ["held_out_accuracy", "familiar_accuracy", "novel_accuracy", ".*"])
+def test_a_seed_without_one_of_the_values_is_left_out_and_all_else_stays(runs, metric, epoch):
+    known = runs.results
+    lost = known["metric"].str.fullmatch(metric) & (known["epoch"] == epoch) & (known["seed"] == 1)
+    lost &= known["label"] == "dynamic"
+    some = replace(runs, results=known.assign(value=known["value"].mask(lost)))
+    kept = named(matched_to_reference(runs))
+    kept = kept[~(kept["name"].str.startswith("dynamic") & (kept["seed"] == 1))]
+    left = named(matched_to_reference(some))
+    assert left.drop(columns="method").equals(kept.drop(columns="method").reset_index(drop=True))
+    assert all(format(one, ".1") for one in summary(some)["held_out_novel"])
+
+
 def test_a_network_that_is_never_as_good_is_compared_with_an_earlier_cnn(tmp_path, small_data, monkeypatch):
     monkeypatch.setitem(CURVES, ("dynamic", 1), ([60, 80, 85.6], [70, 80, 84.7], [50, 66, 73]))
     rows = named(matched_to_reference(folder(tmp_path))).set_index(["name", "seed", "matching"])
