@@ -75,7 +75,7 @@ def robustness_table(runs: Runs) -> Analysis | None:
         reading=_reading(main, runs, table),
         table=table,
         columns=_columns(table, means),
-        notes=(*_notes(runs, eps), *_of_images(table), *_published_notes(runs, table)),
+        notes=(*_notes(runs, eps), *_of_fewer_images(runs, table), *_of_images(table), *_published_notes(runs, table)),
         main=main,
     )
 
@@ -174,6 +174,16 @@ def _notes(runs: Runs, eps: str) -> list[str]:
     if len(runs.results["seed"].unique()) == 1:
         notes.append("One seed: differences are over images (McNemar's exact test) and hold for these networks only.")
     return notes
+
+
+def _of_fewer_images(runs: Runs, table: DataFrame) -> Iterator[str]:
+    """The images on which attacks look for the smallest change, where these are fewer."""
+    counts = {runs.options(cell).get("minimal_images") for cell in runs.methods}
+    count = min((one for one in counts if type(one) is int), default=0)
+    if 0 < count < of_all(runs, "attacked_images") and numbers(table["l2"]).notna().any():
+        found = {*runs.results.loc[runs.results["metric"] == "queries", "attack"]}
+        names = [name for attack, name in NAMES.items() if attack in found]
+        yield f"{wording.listed(names)} look for the smallest change, on {count} of these images."
 
 
 def _of_images(table: DataFrame) -> Iterator[str]:

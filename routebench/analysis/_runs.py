@@ -79,6 +79,7 @@ class Runs:
         arrays: run key to its raw outputs by name; empty where none were kept.
         tell_fault: takes a run's key, the name of one of its raw outputs, and why that is left out.
         training: run key to its training settings; empty where none are known.
+        options: the same for what is measured, and how: the options of the protocol.
         hyperparameters: the same for its routing method, tuned ones among them.
         tuning: the same for how it was tuned: the chosen point, its score in %, the digest of the trials.
         trials: the number of trials of settings for each configuration; None where the plan does not say.
@@ -102,6 +103,7 @@ class Runs:
     arrays: Callable[[str], Mapping[str, NDArray[Any]]] = no_arrays
     tell_fault: Callable[[str, str, str], None] = unheard
     training: Callable[[str], Mapping[str, Any]] = no_training
+    options: Callable[[str], Mapping[str, Any]] = no_training
     hyperparameters: Callable[[str], Mapping[str, Any]] = no_training
     tuning: Callable[[str], Mapping[str, Any]] = no_training
     trials: int | None = None

@@ -125,7 +125,8 @@ def open_folder(path: Path, beside: Path | None = None) -> Folder:
         part = Runs(
             **names, model=model, protocol=protocol, results=own, planned=cells, correct=correct, colours=colours,
             arrays=arrays, tell_fault=store.tell_fault, training=_settings_in(kept, "training"),
-            hyperparameters=_settings_in(kept, "method_params"), tuning=_settings_in(kept, "tuning"),
+            options=_settings_in(kept, "options"), hyperparameters=_settings_in(kept, "method_params"),
+            tuning=_settings_in(kept, "tuning"),
             primary=_primary_of(facts, cells, content), trials=_trials_of(facts),
             yours=_yours_of(cells, content, packed=is_packed(path)), told=told.get(names["data"]),
             fingerprint=next((one.data_fingerprint for one in map(kept.identity_of, cells["cell"]) if one), ""),

@@ -181,6 +181,20 @@ def test_toys_of_unknown_views_are_said_to_tell_nothing_of_other_images(runs):
     assert any("nothing else here does" in note for note in notes)
 
 
+@pytest.mark.parametrize(("count", "told"), [(4, True), (20, False)])
+def test_fewer_images_of_some_attacks_are_told(runs, count, told):
+    metrics = {"median_distance": ("deepfool", "worst"), "queries": ("deepfool", "boundary")}
+    first = runs.results.drop_duplicates("cell")
+    rows = [
+        first.assign(metric=metric, value=1.0, attack=attack, norm="l2", eps=None, loss=None)
+        for metric, names in metrics.items()
+        for attack in names
+    ]
+    found = replace(runs, results=pd.concat([runs.results, *rows]), options=lambda cell: {"minimal_images": count})
+    told_of = [note for note in analyses["robustness-table"](found).notes if "smallest change" in note]
+    assert told_of == [f"DeepFool and Boundary look for the smallest change, on {count} of these images."] * told
+
+
 def test_what_lacks_an_attack_stands_behind_and_is_not_called_better(runs):
     results = runs.results.copy()
     ours = (results["label"] == "uniform") & (results["seed"] == 1)
