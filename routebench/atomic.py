@@ -43,8 +43,10 @@ LONGEST = 200
 """Bytes of a name in that of what is unfinished; names of files have 255 at most."""
 UNFINISHED = re.compile(r"\.[0-9a-f]{8}\.[0-9a-f]{8}\.tmp$")
 """The end of the name of what is unfinished."""
-OPEN = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,9})")
-"""The name of an open file of this process."""
+OPEN = re.compile(r"/dev/fd|/proc/(\d+)(?:/task/\d+)?/fd")
+"""A folder of the open files of a process, without links; on Linux with the number of the process."""
+LINKS = 40
+"""The most links that systems follow, one after another."""
 MOVED = ".moved"
 """The file in an unfinished folder that names what is moved out of it, with numbers by which it is known again."""
 OLD = 24 * 3600
@@ -170,11 +172,24 @@ def _printed_to(file: Path) -> int | None:
     """
     named = os.path.abspath(file)  # noqa: PTH100  # links are what it is about
     with contextlib.suppress(OSError):
-        if (own := OPEN.fullmatch(named)) and os.get_inheritable(int(own[1])):  # none that Python has opened
-            return int(own[1])
+        if (own := _open_file(named)) is not None and os.get_inheritable(own):  # none that Python has opened
+            return own
         if named.startswith(("/dev/", "/proc/")):
             known = file.stat()
             return next((number for number in (1, 2) if os.path.samestat(known, os.fstat(number))), None)
+    return None
+
+
+def _open_file(named: str) -> int | None:
+    """The number of this process's open file that a path names, or the path that a link leads to."""
+    for _ in range(LINKS):
+        folder, name = os.path.split(named)
+        found = OPEN.fullmatch(os.path.realpath(folder))
+        if found and found[1] in (None, str(os.getpid())) and re.fullmatch(r"\d{1,9}", name, re.ASCII):
+            return int(name)
+        if not os.path.islink(named):  # noqa: PTH114
+            break
+        named = os.path.join(folder, os.readlink(named))  # noqa: PTH115, PTH118
     return None
 
 

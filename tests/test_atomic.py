@@ -89,8 +89,6 @@ print("last")
 def test_standard_output_is_written_to_whatever_it_is(tmp_path, way, to):
     """Standard output may lead to what has no path that can be opened, or holds more already."""
     (tmp_path / "link").symlink_to("/dev/stdout")
-    if (way, to[:6]) == ("link", "a file"):
-        pytest.skip("only a link to a pipe has no other meaning")
     before, file, expected = {*tmp_path.iterdir()}, tmp_path / "file", [b"before", b"first", b"new", b"last"]
     command, env = [sys.executable, "-c", PRINTS, way], {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     with file.open("w+b") as opened:
@@ -115,9 +113,10 @@ os.write(int(sys.argv[1]), b"last")
 """
 
 
-@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd"])
+@pytest.mark.parametrize("way", ["", "link", "link to a link", "linked folder"])
+@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"])
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_file_that_the_process_was_given_open_is_added_to(tmp_path, folder, is_there):
+def test_a_file_that_the_process_was_given_open_is_added_to(tmp_path, folder, is_there, way):
     """Put in its place, a new one would lose what is in it, and what is added to it afterwards."""
     if not Path(folder).exists():
         pytest.skip("open files have no such paths")
@@ -126,11 +125,18 @@ def test_a_file_that_the_process_was_given_open_is_added_to(tmp_path, folder, is
         if not is_there:
             file.unlink()
         number = opened.fileno()
-        command = [sys.executable, "-c", ADDS, str(number), f"{folder}/{number}"]
+        places = {"": f"{folder}/{number}", "link": "links/one", "link to a link": "links/two"}
+        links = tmp_path / "links"
+        links.mkdir()
+        (links / "one").symlink_to(places[""])
+        (links / "two").symlink_to("one")
+        (links / "folder").symlink_to(folder)
+        command = [sys.executable, "-c", ADDS, str(number), places.get(way, f"links/folder/{number}")]
         subprocess.run(command, cwd=tmp_path, env=env, pass_fds=(number,), check=True)
         opened.seek(0)
         assert opened.read() == b"first new last"
-    assert [*tmp_path.iterdir()] == [file] * is_there
+    assert {*tmp_path.iterdir()} == {links, *[file] * is_there}
+    assert {*links.iterdir()} == {links / "one", links / "two", links / "folder"}
 
 
 def maker(target, how):
