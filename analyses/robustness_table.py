@@ -75,7 +75,7 @@ def robustness_table(runs: Runs) -> Analysis | None:
         reading=_reading(main, runs, table),
         table=table,
         columns=_columns(table, means),
-        notes=(*_notes(runs, eps), *_of_fewer_images(runs, table), *_of_images(table), *_published_notes(runs, table)),
+        notes=(*_notes(runs, eps), *_of_fewer_images(runs), *_of_images(table), *_published_notes(runs, table)),
         main=main,
     )
 
@@ -176,13 +176,13 @@ def _notes(runs: Runs, eps: str) -> list[str]:
     return notes
 
 
-def _of_fewer_images(runs: Runs, table: DataFrame) -> Iterator[str]:
+def _of_fewer_images(runs: Runs) -> Iterator[str]:
     """The images on which attacks look for the smallest change, where these are fewer."""
     counts = {runs.options(cell).get("minimal_images") for cell in runs.methods}
     count = min((one for one in counts if type(one) is int), default=0)
-    if 0 < count < of_all(runs, "attacked_images") and numbers(table["l2"]).notna().any():
-        found = {*runs.results.loc[runs.results["metric"] == "queries", "attack"]}
-        names = [name for attack, name in NAMES.items() if attack in found]
+    found = {*runs.results.loc[runs.results["metric"] == "queries", "attack"]}
+    names = [name for attack, name in NAMES.items() if attack in found]
+    if names and 0 < count < of_all(runs, "attacked_images"):
         yield f"{wording.listed(names)} look for the smallest change, on {count} of these images."
 
 

@@ -242,7 +242,7 @@ class Identity(Stored):
     model_params: Settings
     data: Text
     data_fingerprint: Text
-    training: Annotated[Mapping[str, Any], table({}, {"epochs": is_natural})]
+    training: Annotated[Mapping[str, Any], table({}, {"epochs": is_natural})]  # readers calculate with these alone
     versions: Annotated[Mapping[str, int] | None, by_name(is_whole)] = None
     source: Annotated[str | None, is_text] = None
     defaults: Annotated[Mapping[str, Mapping[str, Any]] | None, is_defaults] = None
